@@ -387,7 +387,7 @@ class _Job:
         slices = output.manifest.slices
         self.watch(StageStarted(stage="verify", todo=slices, num_done=0, num_bytes=0))
         start = time.perf_counter()
-        verification = verify_output(self.out, unpublished=output, read_files=False)
+        verification = verify_output(self.out, unpublished=output, depth="names")
         self.watch(StageEnded(stage="verify", seconds=time.perf_counter() - start, num_bytes=0))
         if not verification.passed:
             raise VerificationError(verification.format_problems(self.out.url))

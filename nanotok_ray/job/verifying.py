@@ -6,12 +6,14 @@ read, not by a probe.
 
 from collections.abc import Sequence
 
+from nanotok_ray.errors import VerificationError
+from nanotok_ray.formats import RECORDS
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.stage import REUSE_STAGE, TaskRules, format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import TokenizePlan
-from nanotok_ray.shards import ExpectedSlice, Verification, verify_output
+from nanotok_ray.shards import ExpectedSlice, OutputDepth, Verification, verify_output
 from nanotok_ray.shards.check import (
     CheckFailure,
     Result,
@@ -54,7 +56,11 @@ def verify(
     def run(works: Sequence[SliceWork]) -> list[Result]:
         return _check(works, cpus=cpus, on_event=on_event)
 
-    return verify_output(folder, sample=sample, deep=deep, masks=masks, run=run)
+    if deep and masks:
+        raise VerificationError("deep and masks are two ways to compare: pass one of them")
+    depth: OutputDepth = "sample" if sample else "files"
+    depth = "full" if deep else "masks" if masks else depth
+    return verify_output(folder, depth=depth, run=run)
 
 
 def damaged_slices(
@@ -73,14 +79,7 @@ def damaged_slices(
         if record is not None
     ]
     works = [
-        work_of(
-            expected,
-            record,
-            folder=out,
-            settings=tokenizing.settings[expected.slice.source],
-            model=tokenizing.tokenizer.model,
-            depth=None,
-        )
+        work_of(out, expected, record, model=tokenizing.tokenizer.model)
         for expected, record in reused
     ]
     slices = {work.record_name: expected for work, (expected, _) in zip(works, reused, strict=True)}
@@ -131,8 +130,9 @@ def _num_bytes(work: SliceWork) -> int:
 
 
 def _task(work: SliceWork) -> Task:
+    name = work.record_name.removeprefix(RECORDS).removesuffix(".json")
     return Task(
-        name=f"verify {work.slice.source}/{work.slice.split}/{work.slice.name_for(work.key)}",
+        name=f"verify {name}",
         work=check_slice,
         argument=work,
         num_bytes=_num_bytes(work),

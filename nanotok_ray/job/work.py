@@ -29,7 +29,7 @@ from nanotok_ray.shards import (
     write_record,
 )
 from nanotok_ray.shards.check import check_files, record_problems
-from nanotok_ray.shards.settings import shard_key
+from nanotok_ray.shards.settings import Vocabulary, shard_key
 from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
@@ -141,9 +141,7 @@ class TokenizeWork:
     def expected(self) -> list[ExpectedSlice]:
         """The slice, or the slices of both splits, with keys."""
         slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
-        return [
-            ExpectedSlice(slice=slice_, key=shard_key(slice_, self.settings)) for slice_ in slices
-        ]
+        return [ExpectedSlice(slice=slice_, settings=self.settings) for slice_ in slices]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -278,13 +276,5 @@ def _check(
     model = tokenizer.model
     for problem in record_problems(record, item_bytes=model.id_bytes, slice_=slice_):
         raise SampleCheckError(f"{problem}; nothing of this slice is recorded. This is a bug")
-    problems = check_files(
-        folder,
-        record,
-        item_bytes=model.id_bytes,
-        num_ids=model.num_ids,
-        special_tokens=model.special_tokens,
-        image_token=work.settings.image_token,
-    )
-    for problem in problems:
+    for problem in check_files(folder, record, Vocabulary.of(model, work.settings)):
         raise TransientIOError(f"{folder.url}: what was written reads back otherwise: {problem}")

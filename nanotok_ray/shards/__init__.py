@@ -31,7 +31,7 @@ from nanotok_ray.shards.records import (
 from nanotok_ray.shards.render import LengthPolicy
 from nanotok_ray.shards.settings import dialect_of, shard_key
 from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
-from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, Verification, verify_output
+from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, OutputDepth, Verification, verify_output
 from nanotok_ray.shards.writer import (
     RenderedDocuments,
     ShardFiles,
@@ -50,6 +50,7 @@ __all__ = [
     "Keyed",
     "LengthPolicy",
     "Output",
+    "OutputDepth",
     "Record",
     "RenderedDocuments",
     "Results",

@@ -25,11 +25,14 @@ from nanotok_ray.formats import (
 from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Plan, Slice
 from nanotok_ray.storage import Checksums, Folder, write_checked
-from nanotok_ray.units import quantity
 
 READERS = 64
 """The number of records to read in parallel, because reading a remote file is mostly waiting."""
 
+BLOCK_BYTES = 1 << 20
+"""Bytes of a file read at a time: they stay in a core's cache between hashing and the other checks;
+a multiple of the size of an id.
+"""
 
 AnyRecord = ShardRecord | ResultRecord
 R = TypeVar("R", bound=AnyRecord)
@@ -47,10 +50,15 @@ class Record(Generic[R]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedSlice:
-    """A slice with the key that its record must have."""
+    """A slice with the settings of its shards, and the key that its record must have."""
 
     slice: Slice
-    key: str
+    settings: ShardSettings
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Compute the key."""
+        object.__setattr__(self, "key", shard_key(self.slice, self.settings))
 
     @property
     def record_name(self) -> str:
@@ -62,7 +70,7 @@ class ExpectedSlice:
 def expected_records(plan: Plan, settings: Mapping[str, ShardSettings]) -> Iterator[ExpectedSlice]:
     """Yield the slices of a plan in order, each with its key under the settings of its source."""
     for slice_ in plan.slices():
-        yield ExpectedSlice(slice=slice_, key=shard_key(slice_, settings[slice_.source]))
+        yield ExpectedSlice(slice=slice_, settings=settings[slice_.source])
 
 
 def read_record(folder: Folder, name: str, kind: type[R]) -> Record[R] | None:
@@ -222,21 +230,32 @@ def finished_record(
     return record if present else None
 
 
-def file_problem(folder: Folder, file: StoredFile) -> str | None:
-    """Return how a file differs from its entry in a record, or None."""
+def file_problem(
+    folder: Folder, file: StoredFile, *, use: Callable[[memoryview], object] = lambda _: None
+) -> str | None:
+    """Return how a file differs from its entry in a record, or None.
+
+    The file is read once. Its bytes are also passed to `use`, in blocks that are reused; reading
+    stops soon after the size in the record.
+    """
     path = folder.join(file.name)
+    digest, size = hashlib.sha256(), 0
+    buffer = memoryview(bytearray(BLOCK_BYTES))
     try:
-        size = folder.size(file.name)
-        if size is None:
-            return f"{path} is missing"
-        if size != file.size:
-            return f"{path} has {quantity(size, 'byte')}, its record says {file.size:,}"
-        if folder.sha256(file.name) != file.sha256:
-            return f"{path} has another sha256 than its record says"
-    except FileNotFoundError:
+        with folder.open(file.name) as opened:
+            while size <= file.size and (length := opened.readinto(buffer)):  # type: ignore[attr-defined]
+                block = buffer[:length]
+                digest.update(block)
+                use(block)
+                size += length
+    except (FileNotFoundError, IsADirectoryError):
         return f"{path} is missing"
     except CorruptOutputError as error:
         return str(error)
+    if size != file.size:
+        return f"{path} has {folder.size(file.name)} bytes, its record says {file.size}"
+    if digest.hexdigest() != file.sha256:
+        return f"{path} has another sha256 than its record says: its bytes were changed"
     return None
 
 

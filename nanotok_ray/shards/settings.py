@@ -1,11 +1,17 @@
 """The key of shards, the dialect of their documents, and the counts of checked documents."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.formats import Proof, ShardSettings, key_of, to_values
 from nanotok_ray.sources import Slice
+from nanotok_ray.tokenizer import Model
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SHARD_FORMAT = "nanotok-shard 3"
 
@@ -30,6 +36,29 @@ def shard_key(slice_: Slice, settings: ShardSettings) -> str:
     ids = {} if slice_.id_column is None else {"id_column": slice_.id_column}
     values = {**to_values(settings), **ids, "format": SHARD_FORMAT}
     return key_of({"slice": slice_.key, "shards": values})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vocabulary:
+    """The ids that the shards of a source can hold."""
+
+    item_bytes: int
+    num_ids: int
+    """The number of ids, which every id is below."""
+    special_tokens: Mapping[str, int]
+    """The special tokens of the tokenizer with their ids."""
+    image_token: str | None
+    """The one of them that is used only for images."""
+
+    @classmethod
+    def of(cls, model: Model, settings: ShardSettings) -> "Self":
+        """Return the vocabulary of a tokenizer for the shards of a source."""
+        return cls(
+            item_bytes=model.id_bytes,
+            num_ids=model.num_ids,
+            special_tokens=model.special_tokens,
+            image_token=settings.image_token,
+        )
 
 
 @dataclass(slots=True)

@@ -10,17 +10,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
+from typing import Literal
 
 from nanotok_ray.errors import (
     CorruptOutputError,
     NanotokError,
     TokenizerError,
     TransientIOError,
-    VerificationError,
 )
 from nanotok_ray.formats import (
     LEARN_RECORD,
     MANIFEST_NAME,
+    MASKED,
     MAX_PLAN_BYTES,
     PLAN_NAME,
     RECORDS,
@@ -36,10 +37,10 @@ from nanotok_ray.formats import (
 from nanotok_ray.shards.check import (
     CheckFailure,
     Result,
+    SliceCheck,
     SliceWork,
     check_slices,
     choose_slices,
-    depth_of,
     in_order,
     listed_problems,
     record_problems,
@@ -96,6 +97,15 @@ class Verification:
         """Whether everything was checked and no problem was found."""
         return not self.problems and not self.unchecked
 
+    def add(self, check: SliceCheck | CheckFailure) -> None:
+        """Add the check of a slice."""
+        if isinstance(check, CheckFailure):
+            self.unchecked.append(check.why)
+            return
+        self.problems += check.problems
+        self.sampled += check.sampled
+        self.source_bytes += check.source_bytes
+
     def format_problems(self, folder: str) -> str:
         """Return the problems as lines, with the next step."""
         lines = []
@@ -126,14 +136,21 @@ Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
 """Checks slices, and yields the result of each in any order."""
 
 
+OutputDepth = Literal["names", "files", "sample", "masks", "full"]
+"""What is compared.
+
+names: records, with names and sizes of files from one listing. This is enough for a job whose
+workers have read their files back. files: also all bytes of files. sample: also some documents of
+some slices with their sources; masks: instead of these, all conversations and vision documents;
+full: all documents.
+"""
+
+
 def verify_output(
     folder: Folder,
     *,
     unpublished: Output | None = None,
-    sample: bool = True,
-    read_files: bool = True,
-    deep: bool = False,
-    masks: bool = False,
+    depth: OutputDepth = "sample",
     run: Runner | None = None,
 ) -> Verification:
     """Verify an output folder against its manifest, or against the one about to be published.
@@ -141,22 +158,13 @@ def verify_output(
     Args:
         folder: the output folder of a job.
         unpublished: the values about to be published; None: the manifest in the folder is used.
-        sample: compare some documents of some slices with their sources.
-        read_files: read the files of all slices; otherwise only names and sizes are compared, with
-            one listing, and no source is read: for a job whose workers have read their files back.
-        deep: read all sources again and compare every document.
-        masks: read the sources of conversations and vision documents again, and compare all of
-            them, and the ids that are trained on, with the reference implementation of their
-            dialect.
+        depth: what is compared.
         run: the function that checks slices; None: one after the other.
 
     Raises:
         IncompleteOutputError: The manifest does not exist.
         CorruptOutputError: The manifest, the plan or the tokenizer cannot be read at all.
-        VerificationError: Both deep and masks are requested.
     """
-    if deep and masks:
-        raise VerificationError("deep and masks are two ways to compare: pass one of them")
     manifest = unpublished.manifest if unpublished else read_manifest(folder)
     inputs = read_inputs(folder, manifest)
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
@@ -164,27 +172,23 @@ def verify_output(
         result.problems += source_folder_problems(folder, inputs.plan)
     expected = list(expected_records(inputs.plan, inputs.settings))
     result.slices = len(expected)
-    sound = _check_records(folder, expected, inputs, result, read_files=read_files)
+    sound = _check_records(folder, expected, inputs, result, from_listing=depth == "names")
     if len(sound) == len(expected):
         published = None if unpublished is not None else folder
-        result.problems += _whole_problems(manifest, inputs, [r for _, r in sound], published)
-    if read_files and _is_trusted(inputs):
-        # An output of others can name any file or URL as a source, which would be read with the
-        # rights and credentials of this user.
-        wants_sources = sample or deep or masks
-        has_sources = not result.problems
-        if wants_sources and not has_sources:
-            result.unchecked.append(NO_SOURCES)
-        works = _works(
-            folder,
-            sound,
-            inputs,
-            sample=sample and has_sources,
-            deep=deep and has_sources,
-            masks=masks and has_sources,
-        )
-        works = list(_with_readable_sources(works, result))
-        _add_results(works, run or check_slices, result)
+        records = [record for _, record in sound]
+        result.problems += _output_problems(manifest, inputs, records, published)
+    if depth == "names" or not _is_trusted(inputs):
+        return result
+    # An output of others can name any file or URL as a source, which would be read with the rights
+    # and credentials of this user.
+    if depth != "files" and result.problems:
+        result.unchecked.append(NO_SOURCES)
+        depth = "files"
+    todo = [
+        _with_readable_sources(work, result) for work in _slice_works(folder, sound, inputs, depth)
+    ]
+    for check in in_order((run or check_slices)(todo), len(todo)):
+        result.add(check)
     return result
 
 
@@ -302,15 +306,17 @@ def _check_records(
     inputs: Inputs,
     result: Verification,
     *,
-    read_files: bool,
+    from_listing: bool,
 ) -> list[tuple[ExpectedSlice, Record[ShardRecord]]]:
     """Check the records themselves; return the valid ones."""
-    sizes = _listing(folder, inputs, files=not read_files)
+    sizes = _listing(folder, inputs, files=from_listing)
     sound = []
     for item, read in zip(expected, _records(folder, expected, sizes), strict=True):
-        found = list(_checked(item, read, inputs, sizes, read_files=read_files))
-        result.problems += found
-        if isinstance(read, Record) and not found:
+        problems = list(_record_problems(item, read, inputs))
+        if isinstance(read, Record) and from_listing:
+            problems += listed_problems(read.value, sizes)
+        result.problems += problems
+        if isinstance(read, Record) and not problems:
             sound.append((item, read))
             result.shards += len(read.value.shards)
             result.documents += read.value.documents.out
@@ -345,13 +351,8 @@ def _records(
         yield from pool.map(read, expected)
 
 
-def _checked(
-    expected: ExpectedSlice,
-    read: Record[ShardRecord] | str,
-    inputs: Inputs,
-    sizes: Mapping[str, int],
-    *,
-    read_files: bool,
+def _record_problems(
+    expected: ExpectedSlice, read: Record[ShardRecord] | str, inputs: Inputs
 ) -> Iterator[str]:
     if isinstance(read, str):
         yield read
@@ -366,11 +367,9 @@ def _checked(
     item_bytes = inputs.model.id_bytes
     for problem in record_problems(value, item_bytes=item_bytes, slice_=expected.slice):
         yield f"{expected.record_name}: {problem}"
-    if not read_files:
-        yield from listed_problems(value, sizes)
 
 
-def _whole_problems(
+def _output_problems(
     manifest: Manifest,
     inputs: Inputs,
     records: Sequence[Record[ShardRecord]],
@@ -405,50 +404,30 @@ def _is_trusted(inputs: Inputs) -> bool:
     }
 
 
-def _works(
+def _slice_works(
     folder: Folder,
     sound: Sequence[tuple[ExpectedSlice, Record[ShardRecord]]],
     inputs: Inputs,
-    *,
-    sample: bool,
-    deep: bool,
-    masks: bool,
-) -> list[SliceWork]:
+    depth: OutputDepth,
+) -> Iterator[SliceWork]:
     filled = [item.key for item, record in sound if record.value.shards]
-    sampled = set(choose_slices(filled)) if sample else set()
-    return [
-        work_of(
-            item,
-            record,
-            folder=folder,
-            settings=inputs.settings[item.slice.source],
-            model=inputs.model,
-            depth=depth_of(item.slice, deep=deep, masks=masks, sampled=item.key in sampled),
-        )
-        for item, record in sound
-    ]
+    sampled = set(choose_slices(filled)) if depth == "sample" else set()
+    for item, record in sound:
+        work = work_of(folder, item, record, model=inputs.model)
+        if depth == "full" or (depth == "masks" and item.slice.kind in MASKED):
+            work = replace(work, depth="full")
+        elif item.key in sampled:
+            work = replace(work, depth="sample")
+        yield work
 
 
-def _with_readable_sources(works: Iterable[SliceWork], result: Verification) -> Iterator[SliceWork]:
-    """Yield the works without the sources whose URLs are stored without their secrets."""
-    for work in works:
-        masked = next((piece.url for piece in work.slice.pieces if is_masked(piece.url)), None)
-        if masked is None or work.depth is None:
-            yield work
-            continue
-        yield replace(work, depth=None)
-        result.unchecked.append(
-            f"{work.record_name}: its source was not compared, since {masked} is stored without "
-            "its login or signature"
-        )
-
-
-def _add_results(works: Sequence[SliceWork], run: Runner, result: Verification) -> None:
-    """Check the files of slices; add the problems to the result in the order of the plan."""
-    for check in in_order(run(works), len(works)):
-        if isinstance(check, CheckFailure):
-            result.unchecked.append(check.why)
-            continue
-        result.problems += check.problems
-        result.sampled += check.sampled
-        result.source_bytes += check.source_bytes
+def _with_readable_sources(work: SliceWork, result: Verification) -> SliceWork:
+    """Return the work without its sources if their URLs are stored without their secrets."""
+    masked = next((piece.url for piece in work.slice.pieces if is_masked(piece.url)), None)
+    if masked is None or work.depth is None:
+        return work
+    result.unchecked.append(
+        f"{work.record_name}: its source was not compared, since {masked} is stored without its "
+        "login or signature"
+    )
+    return replace(work, depth=None)

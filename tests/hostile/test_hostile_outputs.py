@@ -16,6 +16,7 @@ from nanotok_ray.formats import ShardRecord, from_values
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import read_record, verify_output
 from nanotok_ray.shards.check import check_files, record_problems
+from nanotok_ray.shards.settings import Vocabulary
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -25,7 +26,7 @@ from tests.support.finished_output import (
     read_all,
     with_index,
 )
-from tests.support.vision_shards import IMAGE, VisionShards, documents_with_images
+from tests.support.vision_shards import VisionShards, documents_with_images
 
 
 def renamed(name):
@@ -293,7 +294,7 @@ def test_any_value_in_the_manifest_is_read_or_refused(out, steps, value):
     with changing(path):
         path.write_bytes(replaced(path.read_bytes(), steps, value))
         read_all(out)
-        verify_output(Folder(str(out)), read_files=False)
+        verify_output(Folder(str(out)), depth="names")
 
 
 @mutations
@@ -329,16 +330,7 @@ def check(made, record):
     """Check a record of vision documents like verification, with its files last."""
     record = from_values(ShardRecord, record, name="record")
     if not list(record_problems(record, item_bytes=2, slice_=made.slice)):
-        return list(
-            check_files(
-                made.out,
-                record,
-                item_bytes=2,
-                num_ids=made.tokenizer.model.num_ids,
-                special_tokens=made.tokenizer.special_tokens,
-                image_token=IMAGE,
-            )
-        )
+        return check_files(made.out, record, Vocabulary.of(made.tokenizer.model, made.settings))
     return None
 
 

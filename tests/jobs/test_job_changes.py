@@ -196,7 +196,7 @@ def test_existing_results_are_kept_and_new_files_are_train(corpus, out, tmp_path
     assert [note for note in notes if "--relearn" in note]
     assert summary.values["learned"]["of_other_inputs"]
     assert not first.values["learned"]["of_other_inputs"]
-    assert verify_output(Folder(str(out)), deep=True).passed
+    assert verify_output(Folder(str(out)), depth="full").passed
 
 
 def test_a_relearned_tokenizer_equals_one_learned_from_all_inputs(grown, corpus, out, tmp_path):

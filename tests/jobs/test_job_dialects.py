@@ -143,8 +143,8 @@ def test_documents_of_every_dialect_equal_the_plain_reading(
     counted = json.loads(Path(out, "tokenizer/report.json").read_text())["sources"][name]
     assert counted["texts"] == len(encoded)
     assert counted["text_bytes"] == sum(len(text.encode()) for text in encoded)
-    assert verify_output(Folder(out), masks=True).problems == []
-    assert verify_output(Folder(out), deep=True).problems == []
+    assert verify_output(Folder(out), depth="masks").problems == []
+    assert verify_output(Folder(out), depth="full").problems == []
 
 
 def test_documents_too_long_or_without_trainable_tokens_are_kept_or_dropped_and_listed(
@@ -208,12 +208,12 @@ def test_text_that_is_not_rendered_is_counted_noted_and_verified(tmp_path, in_pr
     assert "Text that is not rendered, by key" in page
     assert "reasoning_content" in page
     out = tmp_path / "out"
-    for depth in ("masks", "deep"):
-        assert verify_output(Folder(str(out)), **{depth: True}).problems == []
+    for depth in ("masks", "full"):
+        assert verify_output(Folder(str(out)), depth=depth).problems == []
     name = next(path.name for path, counted in records.items() if counted)
     more = b'"reasoning_content": 9'
     rewrite(out, f"records/**/{name}", lambda data: data.replace(more[:-1], more))
-    problems = verify_output(Folder(str(out)), masks=True).problems
+    problems = verify_output(Folder(str(out)), depth="masks").problems
     assert any("values of 'reasoning_content' that are not rendered" in each for each in problems)
 
 
@@ -236,8 +236,8 @@ def test_records_of_versions_that_did_not_count_unused_text_are_verified(tmp_pat
 
     rewrite(out, "records/tokenize/chats/train/*.json", without)
     assert "unused_text" not in (out / "manifest.json").read_text()
-    for depth in ("masks", "deep"):
-        assert verify_output(Folder(str(out)), **{depth: True}).problems == []
+    for depth in ("masks", "full"):
+        assert verify_output(Folder(str(out)), depth=depth).problems == []
 
 
 def test_only_written_documents_and_a_bounded_number_of_keys_are_counted(tmp_path, in_process):
@@ -250,7 +250,7 @@ def test_only_written_documents_and_a_bounded_number_of_keys_are_counted(tmp_pat
     assert (unused["reasoning_content"], len(unused)) == (40, 33)
     assert unused["(other keys)"] == 40 - 31
     assert all(len(key) < 50 and key.isprintable() for key in unused)
-    assert verify_output(Folder(str(tmp_path / "out")), masks=True).problems == []
+    assert verify_output(Folder(str(tmp_path / "out")), depth="masks").problems == []
 
 
 def test_an_image_is_never_cut(tmp_path, in_process):
@@ -269,7 +269,7 @@ def test_an_image_is_never_cut(tmp_path, in_process):
     shards = open_shards(str(tmp_path / "out"), source="pages")
     assert [len(ids) for ids in shards] == [20]
     assert shards.images(0).tolist() == [[1, 4, 0]]
-    assert verify_output(Folder(str(tmp_path / "out")), masks=True).problems == []
+    assert verify_output(Folder(str(tmp_path / "out")), depth="masks").problems == []
 
 
 def test_a_tokenizer_without_image_tokens_is_refused(tmp_path, in_process):
@@ -303,7 +303,7 @@ def test_the_first_refused_document_is_named_with_its_dialect(tmp_path, in_proce
 def test_masks_of_a_parquet_with_an_id_column_are_verified(tmp_path, in_process):
     rows = [{"id": str(number), "messages": SAID} for number in range(3)]
     prepare(job(tmp_path, "chat", rows, "source.chats.id_column=id", form="parquet"))
-    result = verify_output(Folder(str(tmp_path / "out")), masks=True)
+    result = verify_output(Folder(str(tmp_path / "out")), depth="masks")
     assert (result.problems, result.sampled) == ([], 3)
 
 

@@ -126,7 +126,7 @@ def old(request, tmp_path, in_process):
 
 def test_an_old_output_is_finished_and_no_byte_is_written(old):
     assert old.run() == ({}, set())
-    assert [*verify_output(old.out, deep=True).problems, *old.export_problems()] == []
+    assert [*verify_output(old.out, depth="full").problems, *old.export_problems()] == []
 
 
 def test_a_repeated_job_writes_the_old_output(old):

@@ -25,7 +25,6 @@ from nanotok_ray.job import (
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import ExpectedSlice, tokenize_slice, verify_output
-from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -136,7 +135,7 @@ def test_every_byte_equals_that_of_two_passes_and_each_part_is_opened_once(
         source = next(own for own in job.sources if own.name == each.source)
         settings = shard_settings(job, source, tokenizer)
         record = tokenize_slice(each, settings, tokenizer=tokenizer, out=apart)
-        expected = ExpectedSlice(slice=each, key=shard_key(each, settings))
+        expected = ExpectedSlice(slice=each, settings=settings)
         apart.write_whole(expected.record_name, dump(record))
     expected = contents(tmp_path / "apart")
     own = contents(tmp_path / "out")

@@ -72,12 +72,12 @@ def test_no_source_of_a_contradictory_output_is_read(finished, out, tmp_path, ch
         path.write_bytes(path.read_bytes().replace(b'"blank_lines": 0', b'"blank_lines": 1'))
     elif changed == "manifest":
         change_json(out / "manifest.json", "slices", 7)
-    for options in ({}, {"deep": True}, {"masks": True}):
-        result = verify_output(Folder(str(out)), **options)
+    for depth in ("sample", "full", "masks"):
+        result = verify_output(Folder(str(out)), depth=depth)
         is_read = any("cannot be read again" in problem for problem in result.problems)
         assert is_read == (changed is None)
         assert any("sources were not compared" in why for why in result.unchecked) != is_read
-    result = verify_output(Folder(str(out)), sample=False)
+    result = verify_output(Folder(str(out)), depth="files")
     assert not result.unchecked
 
 
@@ -177,7 +177,7 @@ def test_a_changed_or_missing_source_is_a_problem_unless_sampling_is_disabled(
 ):
     change(tmp_path / "in")
     assert any(reported in problem for problem in problems(own_corpus))
-    assert not problems(own_corpus, sample=False)
+    assert not problems(own_corpus, depth="files")
 
 
 def test_a_later_change_of_a_source_outside_the_sample_is_detected(own_corpus, tmp_path):
@@ -336,12 +336,12 @@ def test_a_record_with_inconsistent_tokens_is_contradictory(out, source, change,
 
 def test_a_wrong_mask_or_special_token_outside_the_sample_is_detected_by_its_sum(out):
     path = rewrite(out, "chats/train/0*.mask", lambda data: bytes([1 - data[0]]) + data[1:])
-    [problem] = problems(out, sample=False)
+    [problem] = problems(out, depth="files")
     assert "its masks train on" in problem
     rewrite(out, f"chats/train/{path.name}", lambda data: bytes([1 - data[0]]) + data[1:])
-    assert not problems(out, sample=False)
+    assert not problems(out, depth="files")
     rewrite(out, "web/val/*.bin", lambda data: b"A\0" + data[2:])
-    [problem] = problems(out, sample=False)
+    [problem] = problems(out, depth="files")
     assert "'<|bos|>'" in problem
 
 

@@ -36,12 +36,12 @@ def made(corpus, out, *overrides):
 
 
 def deep(out):
-    return verify_output(Folder(str(out)), deep=True)
+    return verify_output(Folder(str(out)), depth="full")
 
 
-@pytest.mark.parametrize("level", [{}, {"masks": True}, {"deep": True}])
+@pytest.mark.parametrize("depth", ["sample", "masks", "full"])
 def test_documents_in_shards_are_checked_without_encoder_and_renderer(
-    corpus, tmp_path, monkeypatch, level
+    corpus, tmp_path, monkeypatch, depth
 ):
     out = made(corpus, tmp_path / "out")
 
@@ -50,7 +50,7 @@ def test_documents_in_shards_are_checked_without_encoder_and_renderer(
 
     for name in ("encode", "encode_batch", "encode_documents", "batch_renderer"):
         monkeypatch.setattr(Tokenizer, name, fail)
-    result = verify_output(Folder(str(out)), **level)
+    result = verify_output(Folder(str(out)), depth=depth)
     assert result.passed
     assert result.sampled >= 30
 

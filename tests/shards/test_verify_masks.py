@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.api import prepare
+from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, VerificationError
 from nanotok_ray.formats import (
@@ -34,6 +34,7 @@ from nanotok_ray.shards.check import (
     image_problems,
     record_problems,
 )
+from nanotok_ray.shards.settings import Vocabulary
 from nanotok_ray.sources import SKIPPED, plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -49,7 +50,7 @@ def out(corpus, tmp_path):
 
 
 def masks(out):
-    return verify_output(Folder(str(out)), masks=True)
+    return verify_output(Folder(str(out)), depth="masks")
 
 
 def test_every_conversation_and_no_text_is_compared(out, corpus):
@@ -180,7 +181,7 @@ def test_the_command_reports_the_number_compared_and_exits_4_on_a_difference(out
 
 def test_deep_and_masks_together_are_refused(out):
     with pytest.raises(VerificationError, match="two ways to compare: pass one"):
-        verify_output(Folder(str(out)), deep=True, masks=True)
+        verify(out, deep=True, masks=True)
 
 
 @pytest.fixture(scope="module")
@@ -309,15 +310,8 @@ def made(tmp_path):
 def problems(made):
     """Return the problems of record and files; the first has none if the second has some."""
     of_record = list(record_problems(made.record, item_bytes=2, slice_=made.slice))
-    return of_record or list(
-        check_files(
-            made.out,
-            made.record,
-            item_bytes=2,
-            num_ids=made.tokenizer.model.num_ids,
-            special_tokens=made.tokenizer.special_tokens,
-            image_token=IMAGE,
-        )
+    return of_record or check_files(
+        made.out, made.record, Vocabulary.of(made.tokenizer.model, made.settings)
     )
 
 

@@ -23,13 +23,13 @@ from nanotok_ray.shards.check.record import listed_problems, record_problems
 from nanotok_ray.shards.check.sample import Sample, SampleCheck, choose_slices
 from nanotok_ray.shards.check.slice import (
     CheckFailure,
+    Depth,
     Result,
     SliceCheck,
     SliceWork,
     check_slice,
     check_slices,
     compare_documents,
-    depth_of,
     in_order,
     work_of,
 )
@@ -44,6 +44,7 @@ __all__ = [
     "OTHER_TEXT",
     "WINDOW_BYTES",
     "CheckFailure",
+    "Depth",
     "DocumentCheck",
     "IdScan",
     "MaskScan",
@@ -57,7 +58,6 @@ __all__ = [
     "check_slices",
     "choose_slices",
     "compare_documents",
-    "depth_of",
     "image_problems",
     "in_order",
     "listed_problems",

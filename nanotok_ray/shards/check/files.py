@@ -1,135 +1,53 @@
 """The check of the files of a slice's shards, which are read once, and of sums in the record."""
 
-import hashlib
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
-    DocumentIds,
     DocumentImages,
     DocumentIndex,
-    Shard,
     ShardRecord,
     StoredFile,
+    StoredShard,
+    shards_of,
 )
-from nanotok_ray.shards.check.record import Seen, seen_problems, size_problem
+from nanotok_ray.shards.records import file_problem
+from nanotok_ray.shards.settings import Vocabulary
 from nanotok_ray.sources import entry_of
 from nanotok_ray.storage import Folder
-
-BLOCK_BYTES = 1 << 20
-"""Bytes read at a time: they stay in a core's cache between hashing and the other checks; a
-multiple of the size of an id.
-"""
 
 MAX_LINE_BYTES = 16 << 20
 """Limit of a line of a quarantine file, which usually has a few hundred bytes."""
 
-
-class Use(Protocol):
-    """A consumer of the bytes of a file besides hashing."""
-
-    def add(self, block: memoryview) -> None:
-        """Process the next bytes; the buffer is reused after the call."""
+_Bytes = npt.NDArray[np.uint8]
+_Use = Callable[[memoryview], object]
+T = TypeVar("T")
 
 
-class AllBytes:
-    """Stores all bytes of a file."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def add(self, block: memoryview) -> None:
-        """Append."""
-        self.data += block
-
-
-class Lines:
-    """Counts the entries of a quarantine file by the kind of their reason."""
-
-    def __init__(self) -> None:
-        self.kinds: Counter[str] = Counter()
-        self.num_bytes = 0
-        """Bytes of the quarantined documents."""
-        self.rest = b""
-        self.problem: str | None = None
-        """The problem of the first line that is not an entry."""
-
-    def add(self, block: memoryview) -> None:
-        """Count the lines that end in this block."""
-        if self.problem is not None:
-            return
-        *lines, self.rest = (self.rest + bytes(block)).split(b"\n")
-        for line in lines:
-            self._enter(line)
-        if len(self.rest) > MAX_LINE_BYTES:
-            self.problem = f"a line of more than {MAX_LINE_BYTES:,} bytes"
-
-    def _enter(self, line: bytes) -> None:
-        entry = entry_of(line)
-        if entry is None:
-            number = self.kinds.total() + 1
-            self.problem = self.problem or f"line {number} is not a quarantine entry"
-            return
-        self.kinds[entry.kind] += 1
-        self.num_bytes += entry.bytes
-
-
-def read_once(folder: Folder, name: str, *, limit: int, use: Use) -> tuple[int, str]:
-    """Return size and sha256 (hex) of a file; reading stops soon after `limit` bytes.
+def check_files(folder: Folder, record: ShardRecord, vocabulary: Vocabulary) -> list[str]:
+    """Compare the files of a consistent record with the values of the record.
 
     Raises:
-        FileNotFoundError: The file does not exist.
-        CorruptOutputError: The name or a link leads out of the folder.
+        TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    digest, size = hashlib.sha256(), 0
-    buffer = memoryview(bytearray(BLOCK_BYTES))
-    with folder.open(name) as file:
-        while size <= limit and (length := file.readinto(buffer)):  # type: ignore[attr-defined]
-            block = buffer[:length]
-            digest.update(block)
-            use.add(block)
-            size += length
-    return size, digest.hexdigest()
-
-
-def _check_bytes(folder: Folder, file: StoredFile, use: Use) -> Iterator[str]:
-    """Read a file and compare size and sha256; its bytes are also passed to `use`."""
-    name = file.name
-    try:
-        size, sha256 = read_once(folder, name, limit=file.size, use=use)
-    except FileNotFoundError:
-        yield from size_problem(file, None)
-        return
-    except CorruptOutputError as error:
-        yield str(error)
-        return
-    if size != file.size:
-        yield from size_problem(file, folder.size(name))
-    elif sha256 != file.sha256:
-        yield f"{name} has another sha256 than its record says: its bytes were changed"
-
-
-def is_whole(folder: Folder, file: StoredFile, use: Use) -> Generator[str, None, bool]:
-    """Return whether a file has the bytes of its record; they are also passed to `use`."""
-    problems = list(_check_bytes(folder, file, use))
-    yield from problems
-    return not problems
-
-
-def checked_bytes(
-    folder: Folder, file: StoredFile
-) -> Generator[str, None, npt.NDArray[np.uint8] | None]:
-    """Return the bytes of a file, or None after yielding problems."""
-    seen = AllBytes()
-    if not (yield from is_whole(folder, file, seen)):
-        return None
-    return np.frombuffer(seen.data, dtype=np.uint8)
+    check = _FilesCheck(
+        folder=folder, files={file.name: file for file in record.files}, vocabulary=vocabulary
+    )
+    for shard in shards_of(record, item_bytes=vocabulary.item_bytes, sha256=""):
+        check.shard(shard)
+    can_compare_sums = not check.problems
+    for name in check.files:
+        if name.endswith(".jsonl"):
+            check.quarantine(name, record)
+    if can_compare_sums:
+        check.problems += _seen_problems(record, check.seen)
+    return check.problems
 
 
 class IdScan:
@@ -217,6 +135,37 @@ class MaskScan:
             self.ones += int(np.count_nonzero(flags))
 
 
+class QuarantineScan:
+    """Counts the entries of a quarantine file by the kind of their reason."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.num_bytes = 0
+        """Bytes of the quarantined documents."""
+        self.rest = b""
+        self.problem: str | None = None
+        """The problem of the first line that is not an entry."""
+
+    def add(self, block: memoryview) -> None:
+        """Count the lines that end in this block."""
+        if self.problem is not None:
+            return
+        *lines, self.rest = (self.rest + bytes(block)).split(b"\n")
+        for line in lines:
+            self._enter(line)
+        if len(self.rest) > MAX_LINE_BYTES:
+            self.problem = f"a line of more than {MAX_LINE_BYTES:,} bytes"
+
+    def _enter(self, line: bytes) -> None:
+        entry = entry_of(line)
+        if entry is None:
+            number = self.kinds.total() + 1
+            self.problem = self.problem or f"line {number} is not a quarantine entry"
+            return
+        self.kinds[entry.kind] += 1
+        self.num_bytes += entry.bytes
+
+
 def image_problems(
     images: DocumentImages,
     positions: npt.NDArray[np.int64],
@@ -257,177 +206,130 @@ def _edges(images: DocumentImages, positions: npt.NDArray[np.int64]) -> npt.NDAr
     return edges[~inner]
 
 
-def check_files(
-    folder: Folder,
-    record: ShardRecord,
-    *,
-    item_bytes: int,
-    num_ids: int,
-    special_tokens: Mapping[str, int] | None = None,
-    image_token: str | None = None,
-) -> Iterator[str]:
-    """Compare the files of a consistent record with the values of the record.
+@dataclass(slots=True)
+class _Seen:
+    """Counts from the files of all shards of a record."""
 
-    Args:
-        folder: the output folder.
-        record: the record.
-        item_bytes: the bytes of a token id.
-        num_ids: the number of ids, which every id must be below.
-        special_tokens: the special tokens of the tokenizer with their ids, which are counted;
-            None: they are not counted.
-        image_token: the one of them that is used only for images.
-
-    Raises:
-        TransientIOError: A remote store failed in a way that a retry can solve.
-    """
-    files = {file.name: file for file in record.files}
-    check = _Check(
-        folder=folder,
-        files=files,
-        item_bytes=item_bytes,
-        num_ids=num_ids,
-        special_tokens=special_tokens or {},
-        image_token=image_token,
-        seen=Seen(special_tokens=None if special_tokens is None else {}),
-    )
-    for shard in record.shards:
-        yield from check.shard(shard)
-    for name, file in files.items():
-        if name.endswith(".jsonl"):
-            yield from _check_quarantine(folder, file, record)
-    if check.is_sound:
-        yield from seen_problems(record, check.seen)
+    special_tokens: Counter[str] = field(default_factory=Counter)
+    trained: int | None = None
+    """Tokens with mask 1; None: no shard has a mask."""
+    images: int = 0
+    image_tokens: int = 0
 
 
 @dataclass(kw_only=True, slots=True)
-class _Check:
+class _FilesCheck:
     """The files of one record, shard by shard, with sums over all of its shards."""
 
     folder: Folder
     files: Mapping[str, StoredFile]
-    item_bytes: int
-    num_ids: int
-    special_tokens: Mapping[str, int]
-    image_token: str | None
-    seen: Seen
-    is_sound: bool = True
-    """Whether all files were read without problems, so that sums can be compared."""
+    vocabulary: Vocabulary
+    seen: _Seen = field(default_factory=_Seen)
+    problems: list[str] = field(default_factory=list)
 
-    def shard(self, shard: Shard) -> Iterator[str]:
-        """Yield the problems of the files of a shard."""
-        for problem in self._problems(shard):
-            self.is_sound = False
-            yield problem
+    def shard(self, shard: StoredShard) -> None:
+        """Check the files of a shard."""
+        name = shard.name
+        index = self._table(f"{name}.idx", lambda data, path: _index(shard, data, path))
+        images = self._table(
+            f"{name}.images", lambda data, path: shard.images(data, name=path, index=index)
+        )
+        if images is not None:
+            self.seen.images += images.num_images
+            self.seen.image_tokens += images.num_tokens
+        scan = self._ids(f"{name}.bin", images)
+        self._mask(f"{name}.mask")
+        if index is not None and images is not None and scan is not None and scan.saw_images:
+            self.problems += image_problems(images, index.positions, scan.image_edges, name=name)
+        self._table(f"{name}.ids", lambda data, path: shard.document_ids(data, name=path))
 
-    def _problems(self, shard: Shard) -> Iterator[str]:
-        positions = yield from self._index(shard)
-        images = yield from self._images(shard, positions)
-        scan = yield from self._ids(shard, images)
-        yield from self._mask(shard)
-        if images is not None and positions is not None and scan is not None and scan.saw_images:
-            yield from image_problems(images, positions, scan.image_edges, name=shard.name)
-        file = self.files.get(f"{shard.name}.ids")
-        if file is not None:
-            yield from _check_document_ids(self.folder, file, shard)
-
-    def _index(self, shard: Shard) -> Generator[str, None, npt.NDArray[np.int64] | None]:
-        """Return the positions of the documents of a shard, or None after yielding problems."""
-        name = f"{shard.name}.idx"
-        data = yield from checked_bytes(self.folder, self.files[name])
-        if data is None:
-            return None
-        try:
-            index = DocumentIndex(data, name=name)
-            index.check_sequences()
-        except CorruptOutputError as error:
-            yield str(error)
-            return None
-        if index.item_bytes != self.item_bytes or index.tokens != shard.tokens:
-            yield (
-                f"{name} ends at {index.tokens} tokens of {index.item_bytes} bytes, "
-                f"the data at {shard.tokens} of {self.item_bytes}"
+    def quarantine(self, name: str, record: ShardRecord) -> None:
+        """Compare a quarantine file with the counts of the record."""
+        scan = QuarantineScan()
+        if not self._read(name, scan.add):
+            return
+        if scan.problem or scan.rest:
+            self.problems.append(f"{name}: {scan.problem or 'its last line does not end'}")
+            return
+        if scan.kinds != record.quarantined:
+            self.problems.append(
+                f"{name} holds {dict(scan.kinds)}, its record says {record.quarantined}"
             )
-            return None
-        if len(index) != shard.documents:
-            yield f"{name} has {len(index)} documents, the record says {shard.documents}"
-            return None
-        return index.positions
+        recorded = record.bytes.quarantined
+        if scan.num_bytes != recorded:
+            self.problems.append(
+                f"{name} stands for {scan.num_bytes} bytes of documents, its record says {recorded}"
+            )
 
-    def _images(
-        self, shard: Shard, positions: npt.NDArray[np.int64] | None
-    ) -> Generator[str, None, DocumentImages | None]:
-        """Return the images of a shard, or None without such a file or after yielding problems."""
-        file = self.files.get(f"{shard.name}.images")
-        if file is None:
-            return None
-        data = yield from checked_bytes(self.folder, file)
-        if data is None:
+    def _table(self, name: str, parse: Callable[[_Bytes, str], T]) -> T | None:
+        """Return a parsed file, or None if the shard has no such file or it has a problem."""
+        data = bytearray()
+        if not self._read(name, data.extend):
             return None
         try:
-            images = DocumentImages(data, name=file.name, documents=shard.documents)
-            if positions is not None:
-                images.check_within(np.diff(positions))
+            return parse(np.frombuffer(data, dtype=np.uint8), name)
         except CorruptOutputError as error:
-            yield str(error)
+            self.problems.append(str(error))
             return None
-        self.seen.images += images.num_images
-        self.seen.image_tokens += images.num_tokens
-        return images
 
-    def _ids(
-        self, shard: Shard, images: DocumentImages | None
-    ) -> Generator[str, None, IdScan | None]:
-        """Return the statistics of the ids of a shard, or None after yielding problems."""
-        file = self.files[f"{shard.name}.bin"]
-        by_id = sorted((number, name) for name, number in self.special_tokens.items())
+    def _ids(self, name: str, images: DocumentImages | None) -> IdScan | None:
+        """Return the statistics of the ids of a shard, or None if they have a problem."""
+        vocabulary = self.vocabulary
+        by_id = sorted((number, token) for token, number in vocabulary.special_tokens.items())
         scan = IdScan(
-            self.item_bytes,
+            vocabulary.item_bytes,
             special_ids=[number for number, _ in by_id],
-            image_id=None if images is None else self.special_tokens.get(self.image_token or ""),
+            image_id=None
+            if images is None
+            else vocabulary.special_tokens.get(vocabulary.image_token or ""),
             max_images=0 if images is None else images.num_images,
         )
-        if not (yield from is_whole(self.folder, file, scan)):
+        if not self._read(name, scan.add) or self._exceeds(name, scan.largest, vocabulary.num_ids):
             return None
-        if scan.largest >= self.num_ids:
-            yield f"{file.name} holds {scan.largest}, values go up to {self.num_ids - 1}"
-            return None
-        counts = self.seen.special_tokens
-        if counts is not None:
-            for (_, name), count in zip(by_id, scan.special_counts.tolist(), strict=True):
-                counts[name] = counts.get(name, 0) + count
+        for (_, token), count in zip(by_id, scan.special_counts.tolist(), strict=True):
+            self.seen.special_tokens[token] += count
         return scan
 
-    def _mask(self, shard: Shard) -> Iterator[str]:
-        file = self.files.get(f"{shard.name}.mask")
-        if file is None:
-            return
+    def _mask(self, name: str) -> None:
         scan = MaskScan()
-        if not (yield from is_whole(self.folder, file, scan)):
-            return
-        if scan.largest > 1:
-            yield f"{file.name} holds {scan.largest}, values go up to 1"
-        self.seen.trained = (self.seen.trained or 0) + scan.ones
+        if self._read(name, scan.add):
+            self._exceeds(name, scan.largest, 2)
+            self.seen.trained = (self.seen.trained or 0) + scan.ones
+
+    def _exceeds(self, name: str, highest: int, limit: int) -> bool:
+        if highest >= limit:
+            self.problems.append(f"{name} holds {highest}, values go up to {limit - 1}")
+        return highest >= limit
+
+    def _read(self, name: str, use: _Use) -> bool:
+        """Read a file; return whether the record names it and it has the bytes of its entry."""
+        file = self.files.get(name)
+        problem = None if file is None else file_problem(self.folder, file, use=use)
+        if problem is not None:
+            self.problems.append(problem)
+        return file is not None and problem is None
 
 
-def _check_document_ids(folder: Folder, file: StoredFile, shard: Shard) -> Iterator[str]:
-    data = yield from checked_bytes(folder, file)
-    if data is None:
-        return
-    try:
-        DocumentIds(data, name=file.name, documents=shard.documents)
-    except CorruptOutputError as error:
-        yield str(error)
+def _index(shard: StoredShard, data: _Bytes, name: str) -> DocumentIndex:
+    index = shard.index(data, name=name)
+    index.check_sequences()
+    return index
 
 
-def _check_quarantine(folder: Folder, file: StoredFile, record: ShardRecord) -> Iterator[str]:
-    name, seen = file.name, Lines()
-    if not (yield from is_whole(folder, file, seen)):
-        return
-    if seen.problem or seen.rest:
-        yield f"{name}: {seen.problem or 'its last line does not end'}"
-        return
-    if seen.kinds != record.quarantined:
-        yield f"{name} holds {dict(seen.kinds)}, its record says {record.quarantined}"
-    recorded = record.bytes.quarantined
-    if seen.num_bytes != recorded:
-        yield f"{name} stands for {seen.num_bytes} bytes of documents, its record says {recorded}"
+def _seen_problems(record: ShardRecord, seen: _Seen) -> Iterator[str]:
+    """Compare the counts from all files of a record with its sums."""
+    prefix = f"record {record.key[:16]}"
+    if seen.trained is not None and seen.trained != record.trainable_tokens:
+        yield (
+            f"{prefix}: its masks train on {seen.trained} tokens, it says {record.trainable_tokens}"
+        )
+    if seen.images != record.images:
+        yield f"{prefix}: its shards have {seen.images} images, it says {record.images}"
+    of_images = record.roles.get("image", 0)
+    if seen.image_tokens != of_images:
+        yield f"{prefix}: its images have {seen.image_tokens} tokens, it says {of_images}"
+    said = record.special_tokens
+    for name in sorted(said.keys() | seen.special_tokens.keys()):
+        count = seen.special_tokens[name]
+        if said.get(name, 0) != count:
+            yield f"{prefix}: its shards hold {name!r} {count} times, it says {said.get(name, 0)}"

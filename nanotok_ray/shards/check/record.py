@@ -6,7 +6,6 @@ it found.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from nanotok_ray.formats import (
     ILLUSTRATED,
@@ -15,7 +14,6 @@ from nanotok_ray.formats import (
     Shard,
     ShardRecord,
     SliceName,
-    StoredFile,
     images_bytes,
     index_bytes,
     is_inner_name,
@@ -51,48 +49,10 @@ def record_problems(record: ShardRecord, *, item_bytes: int, slice_: Slice) -> I
 def listed_problems(record: ShardRecord, sizes: Mapping[str, int]) -> Iterator[str]:
     """Compare the files of a record with names and sizes of a listing."""
     for file in record.files:
-        yield from size_problem(file, sizes.get(file.name))
-
-
-def size_problem(file: StoredFile, size: int | None) -> Iterator[str]:
-    """Compare the size of a file, None if it does not exist, with its record."""
-    if size is None:
-        yield f"{file.name} is missing"
-    elif size != file.size:
-        yield f"{file.name} has {size} bytes, its record says {file.size}"
-
-
-@dataclass(slots=True)
-class Seen:
-    """Counts from the files of all shards of a record."""
-
-    special_tokens: dict[str, int] | None = field(default_factory=dict)
-    """The number of each special token; None: they were not counted."""
-    trained: int | None = None
-    """Tokens with mask 1; None: no shard has a mask."""
-    images: int = 0
-    image_tokens: int = 0
-
-
-def seen_problems(record: ShardRecord, seen: Seen) -> Iterator[str]:
-    """Compare the counts from all files of a record with its sums."""
-    prefix = f"record {record.key[:16]}"
-    if seen.trained is not None and seen.trained != record.trainable_tokens:
-        yield (
-            f"{prefix}: its masks train on {seen.trained} tokens, it says {record.trainable_tokens}"
-        )
-    if seen.images != record.images:
-        yield f"{prefix}: its shards have {seen.images} images, it says {record.images}"
-    of_images = record.roles.get("image", 0)
-    if seen.image_tokens != of_images:
-        yield f"{prefix}: its images have {seen.image_tokens} tokens, it says {of_images}"
-    if seen.special_tokens is None:
-        return
-    said = record.special_tokens
-    for name in sorted(said.keys() | seen.special_tokens.keys()):
-        count = seen.special_tokens.get(name, 0)
-        if said.get(name, 0) != count:
-            yield f"{prefix}: its shards hold {name!r} {count} times, it says {said.get(name, 0)}"
+        if file.name not in sizes:
+            yield f"{file.name} is missing"
+        elif sizes[file.name] != file.size:
+            yield f"{file.name} has {sizes[file.name]} bytes, its record says {file.size}"
 
 
 def account_problems(record: ShardRecord, reading: SliceReading) -> Iterator[str]:

@@ -5,7 +5,6 @@ its documents with their sources to the requested depth.
 """
 
 import hashlib
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -17,11 +16,9 @@ from nanotok_ray.dialects import unused_text, value_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
 from nanotok_ray.formats import (
-    MASKED,
     TOKENIZER_FOLDER,
     DocumentBatch,
     ShardRecord,
-    ShardSettings,
     load,
 )
 from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, unequal
@@ -31,7 +28,7 @@ from nanotok_ray.shards.check.sample import choose_documents
 from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
 from nanotok_ray.shards.records import ExpectedSlice, Record
 from nanotok_ray.shards.render import Renderer
-from nanotok_ray.shards.settings import dialect_of
+from nanotok_ray.shards.settings import Vocabulary, dialect_of
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
 from nanotok_ray.storage import Folder
@@ -44,23 +41,11 @@ MAX_PROBLEMS = 50
 """Limit of the reported problems of one slice."""
 
 
-def depth_of(slice_: Slice, *, deep: bool, masks: bool, sampled: bool) -> Depth | None:
-    """Return the depth of the check of a slice, from the request, its kind, and the sample.
-
-    None: only its files, for example of a slice without masks if masks are checked.
-    """
-    if deep or (masks and slice_.kind in MASKED):
-        return "full"
-    return "sample" if sampled and not masks else None
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceWork:
     """The arguments of the check of a slice."""
 
-    slice: Slice
-    settings: ShardSettings
-    key: str
+    expected: ExpectedSlice
     out: str
     """URL of the output folder."""
     record_sha256: str
@@ -68,40 +53,37 @@ class SliceWork:
     record_bytes: int
     file_bytes: int
     """Bytes of the files of the record."""
-    item_bytes: int
-    num_ids: int
-    special_tokens: Mapping[str, int]
-    """The special tokens of the tokenizer with their ids."""
+    vocabulary: Vocabulary
     depth: Depth | None
     """None: only the files are checked."""
 
     @property
+    def slice(self) -> Slice:
+        """The slice."""
+        return self.expected.slice
+
+    @property
     def record_name(self) -> str:
         """Path of the record in the output folder."""
-        return ExpectedSlice(slice=self.slice, key=self.key).record_name
+        return self.expected.record_name
 
 
 def work_of(
+    folder: Folder,
     expected: ExpectedSlice,
     record: Record[ShardRecord],
     *,
-    folder: Folder,
-    settings: ShardSettings,
     model: Model,
-    depth: Depth | None,
+    depth: Depth | None = None,
 ) -> SliceWork:
     """Return the arguments of the check of a slice with its record."""
     return SliceWork(
-        slice=expected.slice,
-        settings=settings,
-        key=expected.key,
+        expected=expected,
         out=folder.url,
         record_sha256=record.sha256,
         record_bytes=record.num_bytes,
         file_bytes=sum(file.size for file in record.value.files),
-        item_bytes=model.id_bytes,
-        num_ids=model.num_ids,
-        special_tokens=model.special_tokens,
+        vocabulary=Vocabulary.of(model, expected.settings),
         depth=depth,
     )
 
@@ -137,24 +119,16 @@ def check_slice(work: SliceWork) -> SliceCheck:
     """
     folder = Folder(work.out)
     record = _same_record(folder, work)
-    found = check_files(
-        folder,
-        record,
-        item_bytes=work.item_bytes,
-        num_ids=work.num_ids,
-        special_tokens=work.special_tokens,
-        image_token=work.settings.image_token,
-    )
-    problems = tuple(itertools.islice(found, MAX_PROBLEMS))
+    problems = check_files(folder, record, work.vocabulary)
     if problems or work.depth is None:
-        return SliceCheck(problems=problems)
-    sha256 = work.settings.tokenizer_sha256
-    tokenizer = expected_tokenizer(folder.inside(TOKENIZER_FOLDER), sha256)
+        return SliceCheck(problems=tuple(problems[:MAX_PROBLEMS]))
+    settings = work.expected.settings
+    tokenizer = expected_tokenizer(folder.inside(TOKENIZER_FOLDER), settings.tokenizer_sha256)
     compared = compare_documents(
         folder,
         _by_content(work.slice),
         record,
-        check=DocumentCheck(kind=work.slice.kind, settings=work.settings, tokenizer=tokenizer),
+        check=DocumentCheck(kind=work.slice.kind, settings=settings, tokenizer=tokenizer),
         depth=work.depth,
     )
     return SliceCheck(
