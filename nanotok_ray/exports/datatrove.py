@@ -16,13 +16,18 @@ from typing import ClassVar
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
+from nanotok_ray.exports.layout import (
+    WITHOUT_TOKENS,
+    Document,
+    ExportedUnit,
+    Layout,
+    Target,
+    WrittenUnit,
+)
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import DocumentBatch
 from nanotok_ray.storage import Folder
 
-_EMPTY = "documents without a token"
 _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -33,9 +38,10 @@ class Datatrove(Layout):
     name: ClassVar[str] = "datatrove"
     format: ClassVar[str] = "datatrove 1"
     reader: ClassVar[str] = "datatrove's DatatroveFolderDataset and DocumentTokenizerMerger"
+    keeps_empty: ClassVar[bool] = False
     masks: ClassVar[str | None] = "NAME.ds.loss, a byte for each id"
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Link ids and masks; write the index and the metadata."""
         name = f"{unit.name}.ds"
         target.link(unit, ".bin", name)
@@ -45,25 +51,23 @@ class Datatrove(Layout):
         ends = index.positions[1:][index.lengths > 0]
         target.write(f"{name}.index", ends.astype("<u8").tobytes())
         lines = (
-            f"{corpus.facts.tokenizer_sha256[:16]}|{unit.item_bytes}",
+            f"{unit.corpus.facts.tokenizer_sha256[:16]}|{unit.item_bytes}",
             str(unit.tokens),
             _format_tokens(unit.tokens),
         )
         target.write(f"{name}.metadata", "\n".join(lines).encode())
-        left_out = {_EMPTY: unit.documents - len(ends)} if len(ends) < unit.documents else {}
-        return WrittenUnit(documents=len(ends), tokens=unit.tokens, left_out=left_out)
+        return WrittenUnit(
+            documents=len(ends),
+            tokens=unit.tokens,
+            left_out={WITHOUT_TOKENS: unit.documents - len(ends)},
+        )
 
-    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Return the documents that have tokens."""
-        return (document for document in super().expected(unit, corpus) if len(document[0]))
-
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Yield the documents between the ends in the index."""
         (name,) = exported.names(".ds")
-        ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")
+        ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{exported.unit.item_bytes}")
         ends = np.frombuffer(folder.read_bytes(f"{name}.index"), dtype="<u8").astype(np.int64)
-        loss = exported.names(".ds.loss")
-        mask = np.frombuffer(folder.read_bytes(loss[0]), dtype=np.uint8) if loss else None
+        mask = exported.array(folder, ".ds.loss", "u1")
         if len(ends) and int(ends[-1]) != len(ids):
             raise CorruptOutputError(f"{folder.join(name)}: its index ends at {ends[-1]}")
         positions = np.concatenate([np.zeros(1, np.int64), ends])

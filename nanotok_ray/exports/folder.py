@@ -215,6 +215,4 @@ class SamePass:
             for layout, folder in self.layouts:
                 if layout.is_by_slice:
                     with suppress(NanotokError, OSError):
-                        export_unit(
-                            ExportWork(unit=unit, layout=layout, corpus=self.corpus, folder=folder)
-                        )
+                        export_unit(ExportWork(unit=unit, layout=layout, folder=folder))

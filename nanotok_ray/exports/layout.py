@@ -1,16 +1,34 @@
 """The interface of a layout, its target folder, and the record of an exported unit."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from itertools import groupby
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import ExportRecord, Ids, Mask, StoredFile, key_of
+from nanotok_ray.formats import (
+    ExportRecord,
+    Ids,
+    Mask,
+    StoredFile,
+    from_values,
+    key_of,
+    to_values,
+)
 from nanotok_ray.storage import Folder, WholeFile
+
+WITHOUT_TOKENS = "documents without a token"
+"""The reason for which most layouts leave documents out."""
+
+T = TypeVar("T")
 
 
 class Target:
@@ -37,6 +55,10 @@ class Target:
         """Publish a file in one step."""
         with self.create(name) as file:
             file.write(data)
+
+    def write_json(self, name: str, values: object) -> None:
+        """Publish values as JSON in one line with sorted keys."""
+        self.write(name, json.dumps(values, sort_keys=True).encode())
 
     def link(self, unit: Unit, suffix: str, name: str) -> None:
         """Publish a file with the bytes of that of the only shard of a unit.
@@ -72,8 +94,8 @@ class WrittenUnit:
     """Number of token ids in the files, including those that the layout adds."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Number of documents that the layout cannot hold, by reason."""
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values of each unit for `finish`."""
+    details: object = field(default_factory=dict)
+    """A frozen dataclass for `read` and `finish`, stored in the record."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +104,19 @@ class ExportedUnit:
 
     unit: Unit
     record: ExportRecord
+
+    def details(self, kind: type[T]) -> T:
+        """Return the details of the record as the dataclass that was written.
+
+        Raises:
+            CorruptOutputError: The details are not of this type.
+        """
+        return from_values(kind, self.record.details, name=record_name(self.unit))
+
+    def array(self, folder: Folder, suffix: str, dtype: str) -> npt.NDArray[Any] | None:
+        """Return the content of its only file with this suffix, or None without such a file."""
+        names = self.names(suffix)
+        return np.frombuffer(folder.read_bytes(names[0]), dtype=dtype) if names else None
 
     def names(self, suffix: str) -> list[str]:
         """Return the sorted names of its files with this suffix."""
@@ -99,13 +134,15 @@ class Layout(ABC):
     """The software that reads the layout, for people."""
     keeps_documents: ClassVar[bool] = True
     """Whether its readers know where documents begin and end."""
+    keeps_empty: ClassVar[bool] = True
+    """Whether the files hold documents without a token."""
     numbered: ClassVar[bool] = False
     """Whether file names depend on the number of a unit, which only the whole output determines."""
     masks: ClassVar[str | None]
     """The place of loss masks, for people; None: the layout cannot hold masks."""
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, int | str]:
         """The options as JSON values."""
         return {option.name: getattr(self, option.name) for option in fields(self)}
 
@@ -128,47 +165,51 @@ class Layout(ABC):
         del corpus
 
     @abstractmethod
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Write the files of a unit, whose names begin with the unit's name or are derived from it.
 
         Raises:
             ExportError: A document cannot be held; the message names it and the next step.
         """
 
-    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
+    def expected(self, unit: Unit) -> Iterator[Document]:
         """Yield the documents of a unit as the readers of the layout must see them.
 
         These are the documents of the native shards, unless the layout changes them by a rule.
         """
-        del corpus
         for batch in unit.batches():
             for ids, mask in batch.documents():
-                yield ids, mask if self.masks is not None else None
+                if len(ids) or self.keeps_empty:
+                    yield ids, mask if self.masks is not None else None
 
     @abstractmethod
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Read the files of a unit as the readers of the layout do.
 
         Raises:
             CorruptOutputError: A file is not of this layout.
         """
 
-    def finish(
-        self, exported: Sequence[ExportedUnit], corpus: Corpus, target: Target
-    ) -> Mapping[str, int]:
+    def finish(self, exported: Sequence[ExportedUnit], target: Target) -> Mapping[str, int]:
         """Write the files of all units together, if the layout has such files.
 
         Return the tokens that are written but not reached by readers, by source and split.
         """
-        del exported, corpus, target
+        del exported, target
         return {}
+
+
+def by_split(exported: Sequence[ExportedUnit]) -> Iterator[tuple[str, list[ExportedUnit]]]:
+    """Yield `SOURCE/SPLIT` and the units of each source and split."""
+    for folder, units in groupby(exported, lambda item: f"{item.unit.source}/{item.unit.split}"):
+        yield folder, list(units)
 
 
 RECORDS = "records/"
 """The folder of records in the folder of an export."""
 
 
-def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
+def unit_key(unit: Unit, layout: Layout) -> str:
     """Return the sha256 of all values on which the files of a unit depend."""
     return key_of(
         {
@@ -177,7 +218,7 @@ def unit_key(unit: Unit, layout: Layout, corpus: Corpus) -> str:
             "name": unit.name,
             "number": unit.number if layout.numbered else None,
             "shards": [[shard.name, shard.record_sha256] for shard in unit.shards],
-            "special_tokens": dict(corpus.special_tokens),
+            "special_tokens": dict(unit.corpus.special_tokens),
         }
     )
 
@@ -196,7 +237,7 @@ def record_of(
         shards=tuple(shard.name for shard in unit.shards),
         documents=written.documents,
         tokens=written.tokens,
-        left_out=dict(sorted(written.left_out.items())),
-        details=written.details,
+        left_out={reason: left for reason, left in sorted(written.left_out.items()) if left},
+        details=to_values(written.details),
         files=files,
     )

@@ -1,7 +1,7 @@
 """The layouts by name; parses `NAME` and `NAME:KEY=VALUE,...`."""
 
 from dataclasses import fields
-from typing import Any, Final
+from typing import Final
 
 from nanotok_ray.errors import ExportError, RecipeError
 from nanotok_ray.exports.datatrove import Datatrove
@@ -39,9 +39,9 @@ def parse_layout(text: str) -> Layout:
     return layout(**_options(layout, options) if colon else {})
 
 
-def _options(layout: type[Layout], text: str) -> dict[str, Any]:
+def _options(layout: type[Layout], text: str) -> dict[str, int | str]:
     known = {field.name: field.type for field in fields(layout)}
-    found: dict[str, Any] = {}
+    values: dict[str, int | str] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if key not in known or not equals:
@@ -49,10 +49,10 @@ def _options(layout: type[Layout], text: str) -> dict[str, Any]:
             raise ExportError(
                 f"layout {layout.name!r} has no option {part!r}; there are: {options}"
             )
-        if key in found:
+        if key in values:
             raise ExportError(f"layout {layout.name!r}: {key} is given twice; pass it once")
-        found[key] = _value(layout, key, value, kind=known[key])
-    return found
+        values[key] = _value(layout, key, value, kind=known[key])
+    return values
 
 
 def _value(layout: type[Layout], key: str, value: str, *, kind: object) -> int | str:

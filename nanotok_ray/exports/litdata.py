@@ -13,21 +13,25 @@ without a whole block has no index, since litdata cannot open a dataset without 
 """
 
 import hashlib
-import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, ClassVar, Final
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Final
 
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
+from nanotok_ray.exports.layout import (
+    Document,
+    ExportedUnit,
+    Layout,
+    Target,
+    WrittenUnit,
+    by_split,
+)
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import Ids
+from nanotok_ray.formats import Ids, Number
 from nanotok_ray.shards import READERS
 from nanotok_ray.storage import Folder
 
@@ -43,6 +47,29 @@ _DATA_SPEC: Final = '[1, {"type": null, "context": null, "children_spec": []}]'
 """A tree of one leaf, as litdata's writer stores it for arrays."""
 
 _DIGEST_DIGITS = 32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """A published chunk, with the fields that index.json has."""
+
+    chunk_bytes: Number
+    chunk_size: Number
+    """Number of blocks."""
+    dim: Number
+    """Number of ids."""
+    filename: str
+    sha256: str
+    """The hash of the file, which is only in records."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunks:
+    """The details of a unit."""
+
+    chunks: tuple[Chunk, ...]
+    rest: Number
+    """Number of ids that make no block."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +105,8 @@ class Litdata(Layout):
                 f"{_MIN_CHUNK} and below {_REACH}, as positions in a chunk have 4 bytes"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Write the whole blocks of a unit as chunks, and the remaining ids as its rest."""
-        del corpus
         folder, _, stem = unit.name.rpartition("/")
         chunks, rest = self._write_blocks(
             _ids(unit),
@@ -93,45 +119,43 @@ class Litdata(Layout):
         return WrittenUnit(
             documents=unit.documents,
             tokens=unit.tokens,
-            details={"chunks": chunks, "rest": len(rest)},
+            details=Chunks(chunks=tuple(chunks), rest=len(rest)),
         )
 
-    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
+    def expected(self, unit: Unit) -> Iterator[Document]:
         """Return the ids of each chunk, then the rest, since readers do not see documents."""
-        del corpus
         lengths = self._lengths(unit.tokens, unit.item_bytes)
         return ((run, None) for run in _cut(_ids(unit), lengths) if len(run))
 
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Yield the blocks of each chunk back to back, then the rest."""
         folder_name = exported.unit.name.rpartition("/")[0]
-        for chunk in exported.record.details["chunks"]:
-            name = f"{folder_name}/{chunk['filename']}"
-            yield self._chunk_ids(folder.read_bytes(name), corpus, folder.join(name)), None
-        for name in exported.names(".rest"):
-            yield np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}"), None
+        item_bytes = exported.unit.item_bytes
+        for chunk in exported.details(Chunks).chunks:
+            name = f"{folder_name}/{chunk.filename}"
+            yield self._chunk_ids(folder.read_bytes(name), item_bytes, folder.join(name)), None
+        rest = exported.array(folder, ".rest", f"<u{item_bytes}")
+        if rest is not None:
+            yield rest, None
 
-    def finish(
-        self, exported: Sequence[ExportedUnit], corpus: Corpus, target: Target
-    ) -> Mapping[str, int]:
+    def finish(self, exported: Sequence[ExportedUnit], target: Target) -> Mapping[str, int]:
         """Write the blocks of all rests, and the index of each source and split."""
         unread: dict[str, int] = {}
-        for folder, group in groupby(exported, lambda one: one.unit.name.rpartition("/")[0]):
-            units = list(group)
-            tokens = sum(item.record.details["rest"] for item in units)
+        for folder, units in by_split(exported):
+            details = [item.details(Chunks) for item in units]
+            item_bytes = units[0].unit.item_bytes
             joint, rest = self._write_blocks(
-                _rests(units, corpus, target.folder),
-                self._lengths(tokens, corpus.item_bytes),
+                _rests(units, target.folder),
+                self._lengths(sum(item.rest for item in details), item_bytes),
                 target,
                 names=(f"{folder}/chunk-{len(units)}-", ".bin"),
             )
             if len(rest):
                 target.write(f"{folder}/left-over.bin", rest.tobytes())
                 unread[folder] = len(rest)
-            chunks = [chunk for item in units for chunk in item.record.details["chunks"]]
-            if chunks or joint:
-                index = self._index([*chunks, *joint], corpus.item_bytes)
-                target.write(f"{folder}/index.json", json.dumps(index, sort_keys=True).encode())
+            chunks = [*(chunk for item in details for chunk in item.chunks), *joint]
+            if chunks:
+                target.write_json(f"{folder}/index.json", self._index(chunks, item_bytes))
         return unread
 
     def _lengths(self, tokens: int, item_bytes: int) -> list[int]:
@@ -148,9 +172,9 @@ class Litdata(Layout):
 
     def _write_blocks(
         self, ids: Iterable[Ids], lengths: Sequence[int], target: Target, *, names: tuple[str, str]
-    ) -> tuple[list[dict[str, Any]], Ids]:
-        """Write chunks of all lengths but the last; return their index entries and the rest."""
-        chunks: list[dict[str, Any]] = []
+    ) -> tuple[list[Chunk], Ids]:
+        """Write chunks of all lengths but the last; return them and the rest."""
+        chunks = []
         runs = _cut(ids, lengths)
         for number, run in zip(range(len(lengths) - 1), runs, strict=False):
             name = f"{names[0]}{number}{names[1]}"
@@ -158,13 +182,13 @@ class Litdata(Layout):
                 file.write(self._head(len(run), run.itemsize))
                 file.write(run.data)
             chunks.append(
-                {
-                    "chunk_bytes": file.size,
-                    "chunk_size": len(run) // self.block_size,
-                    "dim": len(run),
-                    "filename": name.rpartition("/")[2],
-                    "sha256": file.sha256,
-                }
+                Chunk(
+                    chunk_bytes=file.size,
+                    chunk_size=len(run) // self.block_size,
+                    dim=len(run),
+                    filename=name.rpartition("/")[2],
+                    sha256=file.sha256,
+                )
             )
         return chunks, next(runs)
 
@@ -174,17 +198,19 @@ class Litdata(Layout):
         positions = 4 + 4 * (blocks + 1) + np.arange(blocks + 1) * self.block_size * item_bytes
         return struct.pack("<I", blocks) + positions.astype("<u4").tobytes()
 
-    def _chunk_ids(self, data: bytes, corpus: Corpus, name: str) -> Ids:
+    def _chunk_ids(self, data: bytes, item_bytes: int, name: str) -> Ids:
         blocks = struct.unpack_from("<I", data)[0]
-        head = self._head(blocks * self.block_size, corpus.item_bytes)
+        head = self._head(blocks * self.block_size, item_bytes)
         if data[: len(head)] != head:
             raise CorruptOutputError(f"{name}: the header is not that of {blocks:,} blocks")
-        return np.frombuffer(data, dtype=f"<u{corpus.item_bytes}", offset=len(head))
+        return np.frombuffer(data, dtype=f"<u{item_bytes}", offset=len(head))
 
-    def _index(self, chunks: Sequence[Mapping[str, Any]], item_bytes: int) -> dict[str, Any]:
+    def _index(self, chunks: Sequence[Chunk], item_bytes: int) -> object:
         """Return index.json; `updated_at` depends on the chunks' bytes, since it names caches."""
-        listed = [{key: chunk[key] for key in chunk if key != "sha256"} for chunk in chunks]
-        digest = hashlib.sha256("".join(chunk["sha256"] for chunk in chunks).encode())
+        listed = [asdict(chunk) for chunk in chunks]
+        for values in listed:
+            del values["sha256"]
+        digest = hashlib.sha256("".join(chunk.sha256 for chunk in chunks).encode())
         config = {
             "chunk_bytes": self.chunk_bytes,
             "chunk_size": None,
@@ -223,13 +249,13 @@ def _cut(parts: Iterable[Ids], lengths: Iterable[int]) -> Iterator[Ids]:
         yield np.concatenate(taken)
 
 
-def _rests(units: Sequence[ExportedUnit], corpus: Corpus, folder: Folder) -> Iterator[Ids]:
+def _rests(units: Sequence[ExportedUnit], folder: Folder) -> Iterator[Ids]:
     """Yield the rests of units in order, several at a time."""
     names = [name for unit in units for name in unit.names(".rest")]
     with ThreadPoolExecutor(max_workers=READERS) as pool:
         for first in range(0, len(names), READERS):
             for data in pool.map(folder.read_bytes, names[first : first + READERS]):
-                yield np.frombuffer(data, dtype=f"<u{corpus.item_bytes}")
+                yield np.frombuffer(data, dtype=f"<u{units[0].unit.item_bytes}")
 
 
 def _rest_name(unit: Unit) -> str:

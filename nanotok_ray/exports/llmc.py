@@ -91,14 +91,14 @@ class Llmc(Layout):
                 "in source.prepend"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Write header and ids file by file, and the positions of the documents.
 
         Raises:
             ExportError: A document does not begin with BOS, contains it again, or is too large.
         """
         (index,) = unit.indexes()
-        positions, bos = index.positions, corpus.special_tokens[self.bos]
+        positions, bos = index.positions, unit.corpus.special_tokens[self.bos]
         bounds = self._bounds(unit, index)
         stems = _stems(unit, len(bounds) - 1)
         pieces = _pieces(self._checked(unit, bos), bounds)
@@ -152,11 +152,11 @@ class Llmc(Layout):
             _refuse(unit, number, f"{reason}; of text, source.prepend and source.append decide")
         raise AssertionError("no document of the batch is wrong")
 
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Split the ids of each file before every BOS."""
-        bos = corpus.special_tokens[self.bos]
+        bos = exported.unit.corpus.special_tokens[self.bos]
         for name in exported.names(".bin"):
-            ids = _read_ids(name, corpus.item_bytes, folder)
+            ids = _read_ids(name, exported.unit.item_bytes, folder)
             starts = np.flatnonzero(ids == bos)
             index = np.frombuffer(folder.read_bytes(f"{name[:-4]}.bos.idx"), dtype="<i4")
             if not np.array_equal(starts, index) or starts[:1].tolist() != [0]:

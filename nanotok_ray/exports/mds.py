@@ -4,21 +4,64 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports.corpus import Corpus
-from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
+from nanotok_ray.exports.layout import (
+    WITHOUT_TOKENS,
+    Document,
+    ExportedUnit,
+    Layout,
+    Target,
+    WrittenUnit,
+    by_split,
+)
 from nanotok_ray.exports.unit import Unit
+from nanotok_ray.formats import Number
 from nanotok_ray.storage import Folder
 
 HASH: Final = "sha1"
 """The algorithm of `validate_hash="sha1"`: it detects damage, not tampering."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredPart:
+    """A published part: the file, its size and its hash."""
+
+    basename: str
+    bytes: Number
+    samples: Number
+    sha1: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """The details of a unit."""
+
+    parts: tuple[StoredPart, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """The description of the columns for each part and the index."""
+
+    version: int = 2
+    format: str = "mds"
+    compression: None = None
+    hashes: tuple[str, ...] = (HASH,)
+    size_limit: int
+    column_names: tuple[str, ...]
+    column_encodings: tuple[str, ...]
+    column_sizes: tuple[None, ...]
+
+    def to_json(self) -> bytes:
+        """Return the JSON in a part that describes its columns and options."""
+        return json.dumps(asdict(self), sort_keys=True).encode()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -39,8 +82,8 @@ class Part:
         self.sizes.append(len(sample))
         self.body += sample
 
-    def write(self, name: str, target: Target) -> dict[str, Any]:
-        """Publish the part and return its index entry."""
+    def write(self, name: str, target: Target) -> StoredPart:
+        """Publish the part."""
         start = 4 + 4 * (len(self.sizes) + 1) + len(self.config)
         positions = np.cumsum([start, *self.sizes]).astype("<u4").tobytes()
         head = struct.pack("<I", len(self.sizes)) + positions + self.config
@@ -49,12 +92,12 @@ class Part:
         with target.create(name) as file:
             file.write(head)
             file.write(self.body)
-        return {
-            "basename": name.rpartition("/")[2],
-            "bytes": len(head) + len(self.body),
-            "samples": len(self.sizes),
-            HASH: digest.hexdigest(),
-        }
+        return StoredPart(
+            basename=name.rpartition("/")[2],
+            bytes=len(head) + len(self.body),
+            samples=len(self.sizes),
+            sha1=digest.hexdigest(),
+        )
 
 
 def sample_of(columns: Sequence[bytes]) -> bytes:
@@ -72,26 +115,19 @@ def array_of(values: npt.NDArray[Any]) -> bytes:
     return bytes([4 | k]) + len(values).to_bytes(1 << k, "little") + values.tobytes()
 
 
-def config_bytes(config: Mapping[str, Any]) -> bytes:
-    """Return the JSON in a part that describes its columns and options."""
-    return json.dumps(config, sort_keys=True).encode()
-
-
-def documents_of(
-    data: bytes, config: Mapping[str, Any], *, samples: int, name: str
-) -> Iterator[Document]:
+def documents_of(data: bytes, config: Config, *, samples: int, name: str) -> Iterator[Document]:
     """Yield the documents of a part."""
     start = 4 + 4 * (samples + 1)
     positions = np.frombuffer(data, dtype="<u4", offset=4, count=samples + 1).tolist()
     if (struct.unpack_from("<I", data)[0], positions[-1]) != (samples, len(data)):
         raise CorruptOutputError(f"{name}: the header is not that of {samples} samples")
-    if data[start : positions[0]] != config_bytes(config):
+    if data[start : positions[0]] != config.to_json():
         raise CorruptOutputError(f"{name} has other columns or options than its source")
-    names = config["column_names"]
+    names = config.column_names
     for begin, end in pairwise(positions):
         columns = dict(zip(names, _column_values(data[begin:end], len(names), name), strict=True))
         mask = columns.get("loss_mask")
-        dtype = config["column_encodings"][-1].partition(":")[2]
+        dtype = config.column_encodings[-1].partition(":")[2]
         ids = _values(columns["tokens"], np.dtype(dtype), name)
         yield ids, None if mask is None else _values(mask, np.dtype(np.uint8), name)
 
@@ -122,8 +158,6 @@ _MIN_CHUNK = 1 << 12
 _REACH = 1 << 32
 """Positions in a part are u32."""
 
-_WITHOUT_TOKENS: Final = "documents without a token"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mds(Layout):
@@ -132,6 +166,7 @@ class Mds(Layout):
     name: ClassVar[str] = "mds"
     format: ClassVar[str] = "mds 1"
     reader: ClassVar[str] = "mosaicml-streaming's StreamingDataset(local=SOURCE/SPLIT)"
+    keeps_empty: ClassVar[bool] = False
     masks: ClassVar[str | None] = "column loss_mask, a byte for each id"
 
     size_limit: int = 1 << 26
@@ -149,11 +184,10 @@ class Mds(Layout):
                 f"and below {_REACH}, as positions in a part have 4 bytes"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Write the parts of a unit."""
-        del corpus
-        parts: list[dict[str, Any]] = []
-        part = Part(config=config_bytes(self._config(unit)))
+        parts: list[StoredPart] = []
+        part = Part(config=self._config(unit).to_json())
         tokens, left_out = 0, 0
         for number, (ids, sample) in enumerate(_samples(unit)):
             if not len(ids):
@@ -170,64 +204,49 @@ class Mds(Layout):
         return WrittenUnit(
             documents=unit.documents - left_out,
             tokens=tokens,
-            left_out={_WITHOUT_TOKENS: left_out} if left_out else {},
-            details={"parts": parts},
+            left_out={WITHOUT_TOKENS: left_out},
+            details=Parts(parts=tuple(parts)),
         )
 
-    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
-        """Return the documents that have a token."""
-        return (document for document in super().expected(unit, corpus) if len(document[0]))
-
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Yield the columns of each sample of each part."""
-        del corpus
         config = self._config(exported.unit)
         source_split = exported.unit.name.rpartition("/")[0]
-        for part in exported.record.details["parts"]:
-            name = f"{source_split}/{part['basename']}"
+        for part in exported.details(Parts).parts:
+            name = f"{source_split}/{part.basename}"
             data = folder.read_bytes(name)
-            if hashlib.sha1(data, usedforsecurity=False).hexdigest() != part[HASH]:
+            if hashlib.sha1(data, usedforsecurity=False).hexdigest() != part.sha1:
                 raise CorruptOutputError(f"{folder.join(name)} has another sha1 than its record")
-            yield from documents_of(data, config, samples=part["samples"], name=folder.join(name))
+            yield from documents_of(data, config, samples=part.samples, name=folder.join(name))
 
-    def finish(
-        self, exported: Sequence[ExportedUnit], corpus: Corpus, target: Target
-    ) -> Mapping[str, int]:
+    def finish(self, exported: Sequence[ExportedUnit], target: Target) -> Mapping[str, int]:
         """Write the index of each source and split."""
-        del corpus
-        for (source, split), units in groupby(exported, _source_and_split):
+        for folder, units in by_split(exported):
             shards = [
-                self._index_entry(item.unit, part)
+                {
+                    **asdict(self._config(item.unit)),
+                    "samples": part.samples,
+                    "raw_data": {
+                        "basename": part.basename,
+                        "bytes": part.bytes,
+                        "hashes": {HASH: part.sha1},
+                    },
+                    "zip_data": None,
+                }
                 for item in units
-                for part in item.record.details["parts"]
+                for part in item.details(Parts).parts
             ]
-            index = json.dumps({"version": 2, "shards": shards}, sort_keys=True)
-            target.write(f"{source}/{split}/index.json", index.encode())
+            target.write_json(f"{folder}/index.json", {"version": 2, "shards": shards})
         return {}
 
-    def _index_entry(self, unit: Unit, part: Mapping[str, Any]) -> dict[str, Any]:
-        hashes = {HASH: part[HASH]}
-        raw_data = {"basename": part["basename"], "bytes": part["bytes"], "hashes": hashes}
-        part_values = {"samples": part["samples"], "raw_data": raw_data, "zip_data": None}
-        return self._config(unit) | part_values
-
-    def _config(self, unit: Unit) -> dict[str, Any]:
-        """Return the description of the columns for each part and the index."""
+    def _config(self, unit: Unit) -> Config:
         columns = _columns(unit)
-        return {
-            "version": 2,
-            "format": "mds",
-            "compression": None,
-            "hashes": [HASH],
-            "size_limit": self.size_limit,
-            "column_names": list(columns),
-            "column_encodings": list(columns.values()),
-            "column_sizes": [None] * len(columns),
-        }
-
-
-def _source_and_split(exported: ExportedUnit) -> tuple[str, str]:
-    return exported.unit.source, exported.unit.split
+        return Config(
+            size_limit=self.size_limit,
+            column_names=tuple(columns),
+            column_encodings=tuple(columns.values()),
+            column_sizes=(None,) * len(columns),
+        )
 
 
 def _columns(unit: Unit) -> dict[str, str]:

@@ -28,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError, ExportError
-from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.unit import Unit, batch_bounds
 from nanotok_ray.formats import DocumentBatch, DocumentIndex, Mask, index_parts
@@ -72,11 +71,10 @@ class Megatron(Layout):
         """Number of datasets of each source and split."""
         return self.datasets
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Link or join ids and indexes; write the labels if masks exist."""
-        del corpus
         if not unit.tokens:
-            left_out = {"no tokens in the whole dataset": unit.documents} if unit.documents else {}
+            left_out = {"no tokens in the whole dataset": unit.documents}
             return WrittenUnit(documents=0, tokens=0, left_out=left_out)
         text, label = f"{_stem(unit)}{_TEXT}", f"{_stem(unit)}{_LABEL}"
         if len(unit.shards) == 1:
@@ -94,16 +92,16 @@ class Megatron(Layout):
             _write_index(unit, target, f"{label}.idx", _LABEL_BYTES)
         return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
-    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
+    def expected(self, unit: Unit) -> Iterator[Document]:
         """Yield the documents of a unit; nothing if the unit has no tokens."""
-        del corpus
         for batch in unit.batches() if unit.tokens else ():
             yield from batch.documents()
 
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Split ids and labels by the index, one part of the dataset at a time."""
+        unit = exported.unit
         for name in exported.names(f"{_TEXT}.bin"):
-            positions = _positions(name, corpus.item_bytes, folder)
+            positions = _positions(name, unit.item_bytes, folder)
             labels = exported.names(f"{_LABEL}.bin")
             if labels and not np.array_equal(
                 _positions(labels[0], _LABEL_BYTES, folder), positions
@@ -111,10 +109,8 @@ class Megatron(Layout):
                 raise CorruptOutputError(
                     f"{folder.join(labels[0])} has other documents than {name}"
                 )
-            batch = exported.unit.batch_bytes // corpus.item_bytes
-            yield from _documents(
-                folder, [name, *labels], positions, corpus.item_bytes, limit=batch
-            )
+            batch = unit.batch_bytes // unit.item_bytes
+            yield from _documents(folder, [name, *labels], positions, unit.item_bytes, limit=batch)
 
 
 def _stem(unit: Unit) -> str:

@@ -73,13 +73,13 @@ class Olmo(Layout):
         for facts in corpus.sources:
             self._rule(facts, corpus)
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Link or write ids and masks; write start and end of the documents.
 
         Raises:
             ExportError: A document contains the end token before its end, where readers split.
         """
-        rule, end = self._rule_of(unit, corpus), self._end(corpus)
+        rule, end = self._rule_of(unit), self._end(unit.corpus)
         if not unit.documents:
             return WrittenUnit(documents=0, tokens=0)
         with ExitStack() as stack:
@@ -94,10 +94,10 @@ class Olmo(Layout):
                 target.link(unit, ".mask", unit.name + _MASK)
         return WrittenUnit(documents=unit.documents, tokens=files.tokens)
 
-    def expected(self, unit: Unit, corpus: Corpus) -> Iterator[Document]:
+    def expected(self, unit: Unit) -> Iterator[Document]:
         """Yield each document with the end token at its end."""
-        rule, end = self._rule_of(unit, corpus), self._end(corpus)
-        for ids, mask in super().expected(unit, corpus):
+        rule, end = self._rule_of(unit), self._end(unit.corpus)
+        for ids, mask in super().expected(unit):
             if rule is _Rule.MOVED:
                 yield np.roll(ids, -1), None if mask is None else np.roll(mask, -1)
             elif rule is _Rule.ADDED:
@@ -106,13 +106,13 @@ class Olmo(Layout):
             else:
                 yield ids, mask
 
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Split the ids after each end token, and compare with start and end in the csv.gz."""
         names = exported.names(".npy")
         if not names:
             return
-        ids = np.frombuffer(folder.read_bytes(names[0]), dtype=f"<u{corpus.item_bytes}")
-        ends = np.flatnonzero(ids == self._end(corpus)) + 1
+        ids = np.frombuffer(folder.read_bytes(names[0]), dtype=f"<u{exported.unit.item_bytes}")
+        ends = np.flatnonzero(ids == self._end(exported.unit.corpus)) + 1
         if not len(ends) or int(ends[-1]) != len(ids):
             raise CorruptOutputError(f"{folder.join(names[0])} does not end with {self.end_token}")
         (index_name,) = exported.names(".csv.gz")
@@ -121,10 +121,11 @@ class Olmo(Layout):
             raise CorruptOutputError(
                 f"{folder.join(index_name)} has other documents than {self.end_token} ends"
             )
-        masks = exported.names(_MASK)
-        mask = np.frombuffer(folder.read_bytes(masks[0]), dtype=np.uint8) if masks else None
+        mask = exported.array(folder, _MASK, "u1")
         if mask is not None and len(mask) != len(ids):
-            raise CorruptOutputError(f"{folder.join(masks[0])} does not have a byte for each id")
+            raise CorruptOutputError(
+                f"{folder.join(exported.unit.name)}{_MASK} does not have a byte for each id"
+            )
         for start, stop in pairwise(bounds):
             yield ids[start:stop], None if mask is None else mask[start:stop]
 
@@ -137,9 +138,9 @@ class Olmo(Layout):
             )
         return found
 
-    def _rule_of(self, unit: Unit, corpus: Corpus) -> _Rule:
-        (facts,) = (one for one in corpus.sources if one.name == unit.source)
-        return self._rule(facts, corpus)
+    def _rule_of(self, unit: Unit) -> _Rule:
+        (facts,) = (one for one in unit.corpus.sources if one.name == unit.source)
+        return self._rule(facts, unit.corpus)
 
     def _rule(self, facts: SourceFacts, corpus: Corpus) -> _Rule:
         """Return the rule for the documents of a source.

@@ -78,13 +78,13 @@ class Parquet(Layout):
                 f"datasets and TRL take: {_MAX_IDS - 1:,} at most; take another layout"
             )
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Write one row group per batch.
 
         Raises:
             ExportError: A document is too long for a list.
         """
-        schema = self._schema(unit, corpus)
+        schema = self._schema(unit)
         with (
             target.create(f"{unit.name}.parquet") as file,
             arrow_sink(file) as sink,
@@ -95,10 +95,10 @@ class Parquet(Layout):
                 writer.write_batch(self._rows(batch, schema), row_group_size=len(batch))
         return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Yield input_ids and mask of each row."""
         (name,) = exported.names(".parquet")
-        schema = self._schema(exported.unit, corpus)
+        schema = self._schema(exported.unit)
         try:
             file = pq.ParquetFile(pa.BufferReader(folder.read_bytes(name)))
         except pa.ArrowInvalid as error:
@@ -112,7 +112,7 @@ class Parquet(Layout):
             for ids, mask in self._documents(rows, name=folder.join(name)):
                 yield ids, mask if exported.unit.has_masks else None
 
-    def _schema(self, unit: Unit, corpus: Corpus) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def _schema(self, unit: Unit) -> Any:  # noqa: ANN401 - pyarrow has no types
         columns = [(_IDS, pa.list_(pa.int32()))]
         if unit.has_masks:
             columns.append((self.mask_column, _MASK_COLUMNS[self.mask_column]))
@@ -120,7 +120,7 @@ class Parquet(Layout):
             columns.append(("id", pa.string()))
         if unit.has_images:
             columns.append(("image_spans", pa.list_(_SPAN)))
-        sha256 = corpus.facts.tokenizer_sha256
+        sha256 = unit.corpus.facts.tokenizer_sha256
         return pa.schema(columns, metadata={"layout": self.format, "tokenizer_sha256": sha256})
 
     def _rows(self, batch: DocumentBatch, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types

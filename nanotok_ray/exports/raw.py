@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import DocumentBatch
@@ -29,9 +28,8 @@ class Raw(Layout):
     reader: ClassVar[str] = "numpy.memmap and numpy.load, as nanoGPT and torchtitan do"
     masks: ClassVar[str | None] = "NAME.mask, a byte for each id"
 
-    def write(self, unit: Unit, corpus: Corpus, target: Target) -> WrittenUnit:
+    def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Link ids and masks; write the offsets."""
-        del corpus
         target.link(unit, ".bin", f"{unit.name}.bin")
         if unit.has_masks:
             target.link(unit, ".mask", f"{unit.name}.mask")
@@ -41,14 +39,13 @@ class Raw(Layout):
         target.write(f"{unit.name}.offsets.npy", offsets.getvalue())
         return WrittenUnit(documents=unit.documents, tokens=unit.tokens)
 
-    def read(self, exported: ExportedUnit, corpus: Corpus, folder: Folder) -> Iterator[Document]:
+    def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Split the ids at the offsets."""
         (name,) = exported.names(".bin")
-        ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{corpus.item_bytes}")
+        ids = np.frombuffer(folder.read_bytes(name), dtype=f"<u{exported.unit.item_bytes}")
         (offsets_name,) = exported.names(".offsets.npy")
         offsets = np.load(io.BytesIO(folder.read_bytes(offsets_name)), allow_pickle=False)
-        masks = exported.names(".mask")
-        mask = np.frombuffer(folder.read_bytes(masks[0]), dtype=np.uint8) if masks else None
+        mask = exported.array(folder, ".mask", "u1")
         if int(offsets[-1]) != len(ids):
             raise CorruptOutputError(f"{folder.join(name)}: its offsets end at {offsets[-1]}")
         yield from DocumentBatch(ids=ids, positions=offsets, mask=mask).documents()

@@ -39,10 +39,15 @@ class Unit:
     name: str
     """Path in the export's folder without suffix, for its files and its record."""
     shards: tuple[StoredShard, ...]
-    out: Folder
+    corpus: Corpus
     """The output that holds the shards."""
     batch_bytes: int = BATCH_BYTES
     """Bytes of ids in a batch, unless a single document is larger."""
+
+    @property
+    def out(self) -> Folder:
+        """The folder of the output."""
+        return self.corpus.out
 
     @property
     def documents(self) -> int:
@@ -156,7 +161,7 @@ def units_of(
                     number=number,
                     name=name,
                     shards=tuple(part),
-                    out=corpus.out,
+                    corpus=corpus,
                 )
             )
     return units

@@ -7,7 +7,6 @@ from itertools import zip_longest
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, TransientIOError
-from nanotok_ray.exports.corpus import Corpus
 from nanotok_ray.exports.layout import (
     Document,
     ExportedUnit,
@@ -24,9 +23,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.units import quantity
 
 
-def unit_problems(
-    exported: ExportedUnit, layout: Layout, corpus: Corpus, folder: Folder
-) -> Iterator[str]:
+def unit_problems(exported: ExportedUnit, layout: Layout, folder: Folder) -> Iterator[str]:
     """Yield the problems of the files of a unit.
 
     Raises:
@@ -38,7 +35,7 @@ def unit_problems(
     if problems:
         return
     try:
-        yield from _document_problems(exported, layout, corpus, folder)
+        yield from _document_problems(exported, layout, folder)
     except _UnreadableError as error:
         yield str(error)
 
@@ -48,14 +45,12 @@ def file_problems(exported: ExportedUnit, folder: Folder) -> Iterator[str]:
     yield from filter(None, (file_problem(folder, file) for file in exported.record.files))
 
 
-def _document_problems(
-    exported: ExportedUnit, layout: Layout, corpus: Corpus, folder: Folder
-) -> Iterator[str]:
+def _document_problems(exported: ExportedUnit, layout: Layout, folder: Folder) -> Iterator[str]:
     """Yield the first document that readers would see differently, and wrong totals."""
-    found = _read(exported, layout, corpus, folder)
-    wanted = layout.expected(exported.unit, corpus)
+    written = _read(exported, layout, folder)
+    expected = layout.expected(exported.unit)
     documents = tokens = 0
-    for number, (document, other) in enumerate(zip_longest(found, wanted)):
+    for number, (document, other) in enumerate(zip_longest(written, expected)):
         if document is None or other is None:
             who = "fewer" if document is None else "more"
             yield f"{exported.unit.name}: the files hold {who} documents than they should, {number}"
@@ -80,11 +75,9 @@ class _UnreadableError(Exception):
     """The files of a unit cannot be read as its layout; the message names the reason."""
 
 
-def _read(
-    exported: ExportedUnit, layout: Layout, corpus: Corpus, folder: Folder
-) -> Iterator[Document]:
+def _read(exported: ExportedUnit, layout: Layout, folder: Folder) -> Iterator[Document]:
     try:
-        yield from layout.read(exported, corpus, folder)
+        yield from layout.read(exported, folder)
     except CorruptOutputError as error:
         raise _UnreadableError(str(error)) from error
     except (ValueError, KeyError, IndexError, OverflowError) as error:
@@ -113,14 +106,13 @@ class ExportWork:
 
     unit: Unit
     layout: Layout
-    corpus: Corpus
     folder: str
     """URL of the folder of the export."""
 
     @property
     def key(self) -> str:
         """The sha256 of all values on which the unit's files depend."""
-        return unit_key(self.unit, self.layout, self.corpus)
+        return unit_key(self.unit, self.layout)
 
     @property
     def record_name(self) -> str:
@@ -140,10 +132,10 @@ def export_unit(work: ExportWork) -> int:
     if finished_record(folder, work.record_name, ExportRecord, key=work.key) is None:
         folder.remove(work.record_name)  # its files are about to change
         target = Target(folder)
-        written = work.layout.write(work.unit, work.corpus, target)
+        written = work.layout.write(work.unit, target)
         record = record_of(work.unit, work.key, written, target.files)
         exported = ExportedUnit(unit=work.unit, record=record)
-        for problem in unit_problems(exported, work.layout, work.corpus, folder):
+        for problem in unit_problems(exported, work.layout, folder):
             raise TransientIOError(f"what was written reads back otherwise: {problem}")
         write_record(folder, work.record_name, record)
     return work.unit.num_bytes
@@ -156,12 +148,12 @@ def exported_unit(folder: Folder, work: ExportWork) -> ExportedUnit | None:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     try:
-        found = read_record(folder, work.record_name, ExportRecord)
+        record = read_record(folder, work.record_name, ExportRecord)
     except CorruptOutputError:
         return None
-    if found is None or found.value.key != work.key:
+    if record is None or record.value.key != work.key:
         return None
-    return ExportedUnit(unit=work.unit, record=found.value)
+    return ExportedUnit(unit=work.unit, record=record.value)
 
 
 def check_unit_files(work: ExportWork) -> list[str]:
@@ -184,6 +176,6 @@ def check_unit(work: ExportWork) -> list[str]:
     if exported is None:
         return [f"{work.unit.name} has no record that fits: export again"]
     try:
-        return list(unit_problems(exported, work.layout, work.corpus, folder))
+        return list(unit_problems(exported, work.layout, folder))
     except CorruptOutputError as error:  # from a native shard
         return [str(error)]

@@ -173,9 +173,7 @@ class ExportPlan:
         target = folder or export_folder(out, layout)
         check_folder(target)
         units = units_of(corpus, shards, joined=layout.joined)
-        works = tuple(
-            ExportWork(unit=unit, layout=layout, corpus=corpus, folder=target.url) for unit in units
-        )
+        works = tuple(ExportWork(unit=unit, layout=layout, folder=target.url) for unit in units)
         return cls(
             layout=layout,
             corpus=corpus,
@@ -224,7 +222,7 @@ class ExportPlan:
         exported = _exported(self.works, kept)
         self._check_output()  # files of a job that runs now would look like orphaned files
         joint = Target(self.folder)
-        unread = self.layout.finish(exported, self.corpus, joint)
+        unread = self.layout.finish(exported, joint)
         removed = remove_orphans(self.folder, self.corpus, exported, joint.files)
         self._check_output()
         export = export_of(self.layout, self.corpus, exported, joint.files, unread=unread)
@@ -309,7 +307,7 @@ def _task(work: ExportWork) -> Task:
         work=export_unit,
         argument=work,
         num_bytes=unit.num_bytes,
-        inputs=(work.corpus.out.join(f"{unit.shards[0].name}.bin"),),
+        inputs=(unit.out.join(f"{unit.shards[0].name}.bin"),),
         shared=output_folder(work.folder),
     )
 
@@ -400,7 +398,7 @@ def verify_export(
             f"{folder.url} is not an export of the current output {out.url}: export again"
         ]
     units = units_of(corpus, shards, joined=layout.joined)
-    works = [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
+    works = [ExportWork(unit=u, layout=layout, folder=folder.url) for u in units]
     problems: dict[str, list[str]] = {work.unit.name: [] for work in works}
 
     def add(ended: TaskResult) -> int:

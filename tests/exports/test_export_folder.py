@@ -295,11 +295,11 @@ def work(made, folder):
 @pytest.fixture
 def problems_of(made, folder):
     """Return a function that finds the problems of the exported unit, of which it gets changes."""
-    (exported,), corpus = export_here(made, Raw(), folder)
+    (exported,) = export_here(made, Raw(), folder)
 
     def problems(**changes):
         wrong = replace(exported, record=replace(exported.record, **changes))
-        return list(unit_problems(wrong, Raw(), corpus, folder))
+        return list(unit_problems(wrong, Raw(), folder))
 
     return problems
 

@@ -47,7 +47,7 @@ def test_datatrove_omits_documents_without_a_token(tmp_path, folder):
     out = made_output(
         tmp_path / "out", MadeSource(name="web", shards=[[[], [BOS, 5], [], [], [6]]])
     )
-    exported, _ = export_here(out, parse_layout("datatrove"), folder)
+    exported = export_here(out, parse_layout("datatrove"), folder)
     assert exported[0].record.left_out == {"documents without a token": 3}
     (name,) = exported[0].names(".index")
     assert folder.read_bytes(name) == np.array([2, 3], "<u8").tobytes()
@@ -210,12 +210,12 @@ CHANGES = {
 )
 def test_a_changed_file_is_detected(layout, suffix, change, *, message, tmp_path, folder):
     parsed = parse_layout(layout)
-    (exported,), corpus = export_here(made_output(tmp_path / "out", CHAT), parsed, folder)
+    (exported,) = export_here(made_output(tmp_path / "out", CHAT), parsed, folder)
     (path,) = (tmp_path / "export/chat").rglob(f"*{suffix}")
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(CorruptOutputError, match=message):
-        list(parsed.read(exported, corpus, folder))
-    assert list(unit_problems(exported, parsed, corpus, folder))
+        list(parsed.read(exported, folder))
+    assert list(unit_problems(exported, parsed, folder))
 
 
 def test_a_number_of_an_option_may_have_a_unit():

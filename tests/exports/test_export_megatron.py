@@ -56,8 +56,8 @@ def test_every_document_can_be_read_back(
         root / "out", MadeSource(name="own", kind=kind, shards=shards), item_bytes=item_bytes
     )
     layout = Megatron(datasets=datasets)
-    exported, corpus = export_here(out, layout, folder, batch_bytes=batch)
-    read = exported_documents(exported, corpus, folder, layout)
+    exported = export_here(out, layout, folder, batch_bytes=batch)
+    read = exported_documents(exported, folder, layout)
     wanted = native_documents([each.unit for each in exported if each.unit.tokens])
     assert [ids for ids, _ in read] == [ids for ids, _ in wanted]
     assert [mask or None for _, mask in read] == [mask or None for _, mask in wanted]
@@ -69,11 +69,11 @@ def test_every_document_can_be_read_back(
 
 def test_shards_without_tokens_do_not_hide_the_masks_of_others(tmp_path, folder):
     source = MadeSource(name="chat", kind="chat", shards=[[], [[BOS, 7]], [[]]])
-    exported, corpus = export_here(made_output(tmp_path / "out", source), Megatron(), folder)
+    exported = export_here(made_output(tmp_path / "out", source), Megatron(), folder)
     label = "chat/train/chat_train_00000_text_label_document"
     assert folder.read_bytes(f"{label}.bin") == np.array([-100, 7], "<i4").tobytes()
     assert folder.read_bytes(f"{label}.idx") == index([2, 0], code=4, size=4)
-    read = [mask.tolist() for _, mask in Megatron().read(exported[0], corpus, folder)]
+    read = [mask.tolist() for _, mask in Megatron().read(exported[0], folder)]
     assert read == [[0, 1], []]
 
 
@@ -81,9 +81,7 @@ def test_a_dataset_without_tokens_has_no_files(tmp_path, folder):
     web = MadeSource(name="web", shards=[[[BOS, 65535, 0]]])
     nothing = MadeSource(name="no", shards=[[], []])
     empty = MadeSource(name="empty", shards=[[[], []]], prepend=())
-    exported, _ = export_here(
-        made_output(tmp_path / "out", nothing, empty, web), Megatron(), folder
-    )
+    exported = export_here(made_output(tmp_path / "out", nothing, empty, web), Megatron(), folder)
     assert {name.split("/")[0] for name in data_names(folder)} == {"web"}
     assert [dict(each.record.left_out) for each in exported] == [
         {},
@@ -174,7 +172,7 @@ def test_documents_that_readers_would_not_find_are_refused(
 def test_another_token_may_start_documents(tmp_path, folder):
     source = MadeSource(name="web", shards=[[[END, 1, BOS], [END]]], prepend=("<|assistant_end|>",))
     out = made_output(tmp_path / "out", source)
-    exported, _ = export_here(out, parse_layout("llmc:bos=<|assistant_end|>"), folder)
+    exported = export_here(out, parse_layout("llmc:bos=<|assistant_end|>"), folder)
     assert exported[0].record.documents == 2
     assert folder.read_bytes("web/train/web_train_000000.bos.idx") == bytes(np.array([0, 3], "<i4"))
 

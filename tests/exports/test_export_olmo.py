@@ -58,10 +58,10 @@ def test_the_first_mask_byte_moves_with_its_token(tmp_path, folder, monkeypatch)
         "tests.support.made_output.mask_of", lambda document: np.arange(len(document)) % 2 == 0
     )
     out = made_output(tmp_path / "out", CHAT)
-    exported, corpus = export_here(out, LAYOUT, folder)
+    exported = export_here(out, LAYOUT, folder)
     assert list(folder.read_bytes(f"{stem('chat')}.label_mask")) == [0, 1, 0, 1, 1, 0, 1]
     native = native_documents([each.unit for each in exported])
-    assert exported_documents(exported, corpus, folder, LAYOUT) == [
+    assert exported_documents(exported, folder, LAYOUT) == [
         (ids[1:] + ids[:1], mask[1:] + mask[:1]) for ids, mask in native
     ]
 
@@ -149,8 +149,8 @@ def test_any_documents_follow_the_rules(bodies, chats, batch, item_bytes, tmp_pa
     root = tmp_path_factory.mktemp("olmo")
     out = made_output(root / "out", *sources, item_bytes=item_bytes)
     folder = Folder(str(root / "export"))
-    exported, corpus = export_here(out, LAYOUT, folder, batch_bytes=batch)
-    assert exported_documents(exported, corpus, folder, LAYOUT) == wanted
+    exported = export_here(out, LAYOUT, folder, batch_bytes=batch)
+    assert exported_documents(exported, folder, LAYOUT) == wanted
     for each in exported:
         check_bounds(each, folder, item_bytes)
 

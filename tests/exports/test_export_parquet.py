@@ -75,12 +75,12 @@ def vision_unit(tmp_path):
     made.publish()
     corpus, shards = read_corpus(made.out)
     (unit,) = units_of(corpus, shards)
-    return unit, corpus, made
+    return unit, made
 
 
 def test_images_are_spans(tmp_path, folder):
-    unit, corpus, made = vision_unit(tmp_path)
-    LAYOUT.write(replace(unit, batch_bytes=100), corpus, Target(folder))
+    unit, made = vision_unit(tmp_path)
+    LAYOUT.write(replace(unit, batch_bytes=100), Target(folder))
     rows = pq.read_table(io.BytesIO(folder.read_bytes(f"{unit.name}.parquet")))
     spans = rows.column("image_spans").to_pylist()
     assert spans == [
@@ -126,7 +126,7 @@ def test_a_document_longer_than_a_list_is_refused(tmp_path, folder, monkeypatch)
     work, *_ = works_of(made_output(tmp_path / "out", TEXT), LAYOUT, folder)
     monkeypatch.setattr(Unit, "batches", lambda _: iter([huge]))
     with pytest.raises(ExportError, match=r"2,147,483,648 ids.*max_document_bytes"):
-        LAYOUT.write(work.unit, work.corpus, Target(folder))
+        LAYOUT.write(work.unit, Target(folder))
     assert folder.list() == []
 
 
@@ -149,20 +149,20 @@ def replaced(folder: Folder, column: str, values: list) -> None:
     ids=["masks", "labels"],
 )
 def test_contradictory_masks_are_detected(layout, column, *, values, why, tmp_path, folder):
-    (each,), corpus = export_here(made_output(tmp_path / "out", CHAT), layout, folder)
+    (each,) = export_here(made_output(tmp_path / "out", CHAT), layout, folder)
     replaced(folder, column, values)
     with pytest.raises(CorruptOutputError, match=why):
-        list(layout.read(each, corpus, folder))
+        list(layout.read(each, folder))
 
 
 def test_other_files_are_detected(tmp_path, folder):
-    (each,), corpus = export_here(made_output(tmp_path / "out", CHAT), LAYOUT, folder)
+    (each,) = export_here(made_output(tmp_path / "out", CHAT), LAYOUT, folder)
     with pytest.raises(CorruptOutputError, match="other columns"):
-        list(LABELS.read(each, corpus, folder))
+        list(LABELS.read(each, folder))
     (name,) = each.names(".parquet")
     Path(folder.local_path(name) or "").write_bytes(b"PAR1")
     with pytest.raises(CorruptOutputError, match="not a Parquet file"):
-        list(LAYOUT.read(each, corpus, folder))
+        list(LAYOUT.read(each, folder))
 
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 65535), max_size=6), max_size=8)
@@ -184,8 +184,8 @@ def test_any_documents_can_be_read_back(documents, batch, item_bytes, column, tm
     root, layout = tmp_path_factory.mktemp("rows"), parse_layout(f"parquet:mask_column={column}")
     out = made_output(root / "out", *sources, item_bytes=item_bytes)
     folder = Folder(str(root / "export"))
-    exported, corpus = export_here(out, layout, folder, batch_bytes=batch)
+    exported = export_here(out, layout, folder, batch_bytes=batch)
     wanted = [(own, None) for own in text]
     wanted += [(own, mask_of(own).tolist()) for own in chats]
-    assert exported_documents(exported, corpus, folder, layout) == wanted
+    assert exported_documents(exported, folder, layout) == wanted
     assert table(folder, "text").column("input_ids").to_pylist() == text

@@ -29,7 +29,7 @@ VAL = MadeSource(name="web", split="val", shards=[[[BOS, 65535, 0]]])
 
 def test_a_source_of_empty_documents_has_an_index_without_parts(tmp_path, folder):
     out = made_output(tmp_path / "out", MadeSource(name="web", shards=[[[], []]]))
-    exported, _ = export_here(out, Mds(), folder)
+    exported = export_here(out, Mds(), folder)
     assert json.loads(folder.read_bytes("web/train/index.json")) == {"shards": [], "version": 2}
     assert exported[0].record.left_out == {"documents without a token": 2}
 
@@ -61,9 +61,9 @@ def test_any_documents_can_be_read_back_cut_at_the_limit(
     source = MadeSource(name="s", kind=kind, shards=[documents], with_document_ids=with_ids)
     out = made_output(root / "out", source, item_bytes=item_bytes)
     layout, folder = Mds(size_limit=limit), Folder(str(root / "export"))
-    exported, corpus = export_here(out, layout, folder)
+    exported = export_here(out, layout, folder)
     want = [one for one in native_documents([each.unit for each in exported]) if one[0]]
-    assert exported_documents(exported, corpus, folder, layout) == want
+    assert exported_documents(exported, folder, layout) == want
     parts = exported[0].record.details["parts"]
     sizes, overhead = [], 0
     for part in parts:
@@ -90,18 +90,18 @@ def test_a_document_too_large_for_the_format_is_named(tmp_path, folder, monkeypa
 )
 def test_contradictory_parts_are_reported(position, bit, reported, tmp_path, folder):
     out = made_output(tmp_path / "out", VAL)  # its last column is 2 bytes of shape, 6 of values
-    exported, corpus = export_here(out, Mds(), folder)
+    exported = export_here(out, Mds(), folder)
     (name,) = exported[0].names(".mds")
     data = bytearray(folder.read_bytes(name))
     data[position] ^= bit
     folder.write_whole(name, bytes(data))
     part = exported[0].record.details["parts"][0]
     with pytest.raises(CorruptOutputError, match="sha1"):
-        list(Mds().read(exported[0], corpus, folder))
+        list(Mds().read(exported[0], folder))
     part["sha1"] = hashlib.sha1(data).hexdigest()
     with pytest.raises(CorruptOutputError, match=reported):
-        list(Mds().read(exported[0], corpus, folder))
-    assert list(unit_problems(exported[0], Mds(), corpus, folder))
+        list(Mds().read(exported[0], folder))
+    assert list(unit_problems(exported[0], Mds(), folder))
 
 
 TEXT = MadeSource(
@@ -137,7 +137,7 @@ def test_chunks_remainders_and_index_have_this_content(
     item_bytes, code, data_format, tmp_path, folder
 ):
     out = made_output(tmp_path / "out", TEXT, item_bytes=item_bytes)
-    exported, _ = export_here(out, Litdata(block_size=4, chunk_bytes=4096), folder)
+    exported = export_here(out, Litdata(block_size=4, chunk_bytes=4096), folder)
     place, stem = "web/train", f"-000-{TAG}.rest"
     joined = [[7, BOS, 9, 7], [8]]
     want = {
@@ -188,12 +188,12 @@ def test_all_tokens_but_a_remainder_are_in_blocks(
     out = made_output(root / "out", MadeSource(name="s", shards=made), item_bytes=item_bytes)
     layout = Litdata(block_size=block_size, chunk_bytes=4096)
     folder = Folder(str(root / "export"))
-    exported, corpus = export_here(out, layout, folder)
+    exported = export_here(out, layout, folder)
     tokens = [one for ids, _ in native_documents([each.unit for each in exported]) for one in ids]
     chunks = [chunk for each in exported for chunk in each.record.details["chunks"]]
     assert all(chunk["chunk_bytes"] <= 4096 or chunk["chunk_size"] == 1 for chunk in chunks)
     assert all(chunk["dim"] == chunk["chunk_size"] * block_size for chunk in chunks)
-    seen = [ids.tolist() for each in exported for ids, _ in layout.read(each, corpus, folder)]
+    seen = [ids.tolist() for each in exported for ids, _ in layout.read(each, folder)]
     assert [one for ids in seen for one in ids] == tokens
     name = "s/train/left-over.bin"
     left = np.frombuffer(folder.read_bytes(name) if folder.exists(name) else b"", f"<u{item_bytes}")

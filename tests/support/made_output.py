@@ -10,7 +10,6 @@ import numpy as np
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.exports import (
-    Corpus,
     ExportedUnit,
     ExportWork,
     Layout,
@@ -189,12 +188,12 @@ def works_of(
         replace(unit, batch_bytes=batch_bytes)
         for unit in units_of(corpus, shards, joined=layout.joined)
     ]
-    return [ExportWork(unit=u, layout=layout, corpus=corpus, folder=folder.url) for u in units]
+    return [ExportWork(unit=u, layout=layout, folder=folder.url) for u in units]
 
 
 def export_here(
     out: Folder, layout: Layout, folder: Folder, *, batch_bytes: int = 16 << 20
-) -> tuple[list[ExportedUnit], Corpus]:
+) -> list[ExportedUnit]:
     """Export an output unit by unit, each read back after writing; then the joint files."""
     works = works_of(out, layout, folder, batch_bytes=batch_bytes)
     exported = []
@@ -203,10 +202,9 @@ def export_here(
         found = exported_unit(folder, work)
         assert found is not None
         exported.append(found)
-    corpus = works[0].corpus
-    layout.finish(exported, corpus, Target(folder))
+    layout.finish(exported, Target(folder))
     remove_checksums(folder)
-    return exported, corpus
+    return exported
 
 
 def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] | None]]:
@@ -220,11 +218,11 @@ def native_documents(units: Sequence[Unit]) -> list[tuple[list[int], list[int] |
 
 
 def exported_documents(
-    exported: Sequence[ExportedUnit], corpus: Corpus, folder: Folder, layout: Layout
+    exported: Sequence[ExportedUnit], folder: Folder, layout: Layout
 ) -> list[tuple[list[int], list[int] | None]]:
     """Return ids and mask of every exported document, read by its layout."""
     return [
         (ids.tolist(), None if mask is None else mask.tolist())
         for each in exported
-        for ids, mask in layout.read(each, corpus, folder)
+        for ids, mask in layout.read(each, folder)
     ]
