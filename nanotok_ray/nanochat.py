@@ -17,6 +17,7 @@ from typing import Any
 from nanotok_ray.errors import PackingError, TokenizerError
 from nanotok_ray.formats import SPLITS
 from nanotok_ray.loader import Shards, open_shards
+from nanotok_ray.loader.batch import SavedState, State
 from nanotok_ray.loader.conversations import (
     Conversation,
     ConversationLoader,
@@ -47,11 +48,11 @@ def tokenizing_distributed_data_loader_with_state_bos_bestfit(  # noqa: PLR0917 
     tokenizer_threads: int = 4,  # noqa: ARG001 - nothing is left to encode
     tokenizer_batch_size: int = 128,
     device: str | torch.device = "cuda",
-    resume_state_dict: Mapping[str, Any] | None = None,
+    resume_state_dict: SavedState | None = None,
     buffer_size: int = 1000,
     *,
     shards: str | os.PathLike[str] | Shards | None = None,
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
     """Yield the batches that nanochat's function yields, without end.
 
     Args:
@@ -102,7 +103,7 @@ def tokenizing_distributed_data_loader_bos_bestfit(
 
 def _batches(
     loader: NanochatLoader, staging: Staging
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
     while True:
         batch = loader.next_batch(into=staging.arrays(staging.rows))
         inputs, targets = staging.send(staging.rows)
@@ -244,9 +245,9 @@ def _opened(
         raise PackingError(
             f"where are the shards? Set {variable} to the output folder of the job, or pass shards="
         )
-    kinds = (found := open_shards(folder, split=split)).manifest.kinds
-    wanted = [name for name in found.sources if kinds[name] == kind]
-    return open_shards(folder, split=split, source=wanted) if wanted else found
+    opened = open_shards(folder, split=split)
+    wanted = [name for name in opened.sources if opened.manifest.kinds[name] == kind]
+    return open_shards(folder, split=split, source=wanted) if wanted else opened
 
 
 def _check_tokenizer(tokenizer: Any, shards: Shards) -> None:  # noqa: ANN401 - nanochat's, or ours

@@ -5,7 +5,7 @@ Input is shards and the settings of a loader.
 
 import copy
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import PackingError, how_to_install
 from nanotok_ray.loader import Batch, Shards
+from nanotok_ray.loader.batch import SavedState, State
 from nanotok_ray.loader.loader import Loader
 from nanotok_ray.loader.nanochat import NanochatLoader
 from nanotok_ray.loader.settings import Arrays
@@ -65,23 +66,23 @@ class PackedDataset(torch.utils.data.IterableDataset):
             PackingError: A setting is out of range.
         """
         super().__init__()
-        found = this_rank() if rank is None or world_size is None else (rank, world_size)
+        default = this_rank() if rank is None or world_size is None else (rank, world_size)
         self._shards = shards
         self._packing = packing
         self._settings = {
             **settings,
-            "rank": found[0] if rank is None else rank,
-            "world_size": found[1] if world_size is None else world_size,
+            "rank": default[0] if rank is None else rank,
+            "world_size": default[1] if world_size is None else world_size,
             "dtype": np.dtype(dtype),
         }
-        self._state: dict[str, Any] | None = None
+        self._state: State | None = None
         self._loader(shards)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Set the state. Iterators that are created later begin after the batch of the state."""
         self._state = dict(state)
 
-    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
         """Yield the batches of this worker, or all batches if there are no workers."""
         worker = torch.utils.data.get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
@@ -193,12 +194,12 @@ def this_rank() -> tuple[int, int]:
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    found = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
-    values = [value for value in found.values() if value is not None]
+    variables = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
+    values = [value for value in variables.values() if value is not None]
     if not values:
         return 0, 1
-    if len(values) < len(found) or not all(value.isdecimal() for value in values):
+    if len(values) < len(variables) or not all(value.isdecimal() for value in values):
         raise PackingError(
-            f"the environment has {found}: set both to numbers, as torchrun does, or neither"
+            f"the environment has {variables}: set both to numbers, as torchrun does, or neither"
         )
     return int(values[0]), int(values[1])

@@ -1,6 +1,6 @@
 """A batch: arrays for a trainer, positions of images, and reports of packing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,10 @@ from nanotok_ray.loader.shards import Shards
 from nanotok_ray.units import quantity
 
 Numbers = npt.NDArray[np.int64]
+State = dict[str, Any]
+"""The state of a loader, JSON-able."""
+SavedState = Mapping[str, Any]
+"""A state as it was loaded, perhaps damaged."""
 Cells = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 """Inputs or targets, of shape (rows, length)."""
 
@@ -100,7 +104,7 @@ class Batch:
     """Same shape and type as `inputs`: the token after each input, -1 where none is trained on."""
     segments: Segments
     """The segments of documents in each row."""
-    state: dict[str, Any]
+    state: State
     """The state after this batch, for `load_state_dict`. JSON-able."""
     epoch: int | None = None
     """The number of complete epochs before the documents of the last row; None for a mixture."""
@@ -119,7 +123,7 @@ def images_in(shards: Shards, batch: Batch) -> Numbers:
         image (never with `conversations`), the columns are those of its part in the row.
     """
     segments, length = batch.segments, batch.inputs.shape[1]
-    found: list[tuple[int, int, int, int, int]] = []
+    placed: list[tuple[int, int, int, int, int]] = []
     for row, (first, stop) in enumerate(pairwise(segments.rows.tolist())):
         column = 0
         for index in range(first, stop):
@@ -131,9 +135,9 @@ def images_in(shards: Shards, batch: Batch) -> Numbers:
                 shift = column - start
                 if begin < after and begin + shift < length:
                     after = min(after + shift, length)
-                    found.append((row, begin + shift, after, document, number))
+                    placed.append((row, begin + shift, after, document, number))
             column += end - start
-    return np.array(found, dtype=np.int64).reshape(-1, 5)
+    return np.array(placed, dtype=np.int64).reshape(-1, 5)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,7 +186,7 @@ class PackingReport:
         mine, others = asdict(self), asdict(other)
         return PackingReport(**{name: mine[name] + others[name] for name in mine})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, float]:
         """Return all numbers by name, and `utilisation`."""
         return {**asdict(self), "utilisation": self.utilisation}
 

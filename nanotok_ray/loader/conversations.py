@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import PackingError
-from nanotok_ray.loader.settings import MAX_LENGTH, TooLong, check_too_long, whole
+from nanotok_ray.loader.settings import MAX_LENGTH, TooLong, check_too_long, integer
 from nanotok_ray.loader.shards import Shards
 
 Conversation = tuple[Sequence[int], Sequence[int]]
@@ -73,9 +73,9 @@ class ConversationSettings:
             PackingError: A value is out of its range.
         """
         for name in ("batch_size", "buffer_size", "max_tokens", "world_size"):
-            whole(name, getattr(self, name), minimum=1)
-        whole("length", self.length, minimum=1, maximum=MAX_LENGTH)
-        whole("rank", self.rank, minimum=0, maximum=self.world_size - 1)
+            integer(name, getattr(self, name), minimum=1)
+        integer("length", self.length, minimum=1, maximum=MAX_LENGTH)
+        integer("rank", self.rank, minimum=0, maximum=self.world_size - 1)
         check_too_long(self.too_long)
 
     @property
@@ -147,8 +147,8 @@ class ConversationLoader:
         masks = np.zeros((rows, capacity), dtype=np.bool_)
         for row in range(rows):
             end = 0
-            while (found := self._next_that_fits(capacity - end)) is not None:
-                tokens, mask = found
+            while (conversation := self._next_that_fits(capacity - end)) is not None:
+                tokens, mask = conversation
                 ids[row, end : end + len(tokens)] = tokens
                 masks[row, end : end + len(tokens)] = mask
                 end += len(tokens)
@@ -161,20 +161,20 @@ class ConversationLoader:
             return None
         self._refill()
         lengths = [len(ids) if len(ids) <= room else 0 for ids, _ in self._buffer]
-        longest = max(lengths)
-        if not longest:
+        length = max(lengths)
+        if not length:
             return None
         self.consumed += self._settings.world_size
-        return self._buffer.pop(lengths.index(longest))
+        return self._buffer.pop(lengths.index(length))
 
     def _refill(self) -> None:
         while len(self._buffer) < self._settings.buffer_size:
-            found = self._read()
-            if found is None:
+            conversation = self._read()
+            if conversation is None:
                 self._leave_out()
             else:
                 self._left_out_in_turn = 0
-                self._buffer.append(found)
+                self._buffer.append(conversation)
 
     def _read(self) -> Conversation | None:
         """Return the next conversation for packing, or None if it is skipped."""

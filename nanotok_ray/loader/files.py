@@ -22,7 +22,7 @@ class Stored(Protocol):
     """A file of known size, of which parts can be read."""
 
     @property
-    def whole(self) -> Bytes | None:
+    def mapped(self) -> Bytes | None:
         """The whole file as a view that uses no memory, or None if the file cannot be mapped."""
 
     def part(self, start: int, stop: int) -> Bytes:
@@ -74,7 +74,7 @@ class Mapped:
         self._data = data
 
     @property
-    def whole(self) -> Bytes:
+    def mapped(self) -> Bytes:
         """The whole file as a view."""
         return self._data
 
@@ -109,9 +109,9 @@ class LocalFiles:
         try:
             descriptor = self._files.open(name)
         except (FileNotFoundError, IsADirectoryError) as error:
-            found = "a folder" if isinstance(error, IsADirectoryError) else "missing"
+            problem = "a folder" if isinstance(error, IsADirectoryError) else "missing"
             raise CorruptOutputError(
-                f"{self.join(name)} is {found}; `nanotok verify {self.url}` says more"
+                f"{self.join(name)} is {problem}; `nanotok verify {self.url}` says more"
             ) from error
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             size = os.fstat(descriptor).st_size

@@ -61,26 +61,19 @@ def pack(shards: Shards, documents: Numbers, settings: RowSettings, *, name: str
 def _best_fit(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
     lengths = shards.lengths(documents)
     packed = _core.best_fit_rows(lengths, settings.capacity, keep_rest=True)
-    return _group(
-        documents,
-        packed,
-        cells=settings.capacity,
-        tokens=int(lengths.sum()),
-        cut_documents=int((np.bincount(packed[0]) > 1).sum()),
-    )
+    cut_documents = int((np.bincount(packed[0]) > 1).sum())
+    report = PackingReport(tokens=int(lengths.sum()), cut_documents=cut_documents)
+    return _group(documents, packed, report, cells=settings.capacity)
 
 
 def _windows(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
     lengths = shards.lengths(documents)
     ends = np.cumsum(lengths)
     is_cut = (ends - lengths) // settings.length != (ends - 1) // settings.length
-    return _group(
-        documents,
-        _core.window_rows(lengths, settings.length),
-        cells=settings.length,
-        tokens=int(lengths.sum()),
-        cut_documents=int((is_cut & (lengths > 0)).sum()),
-    )
+    cut_documents = int((is_cut & (lengths > 0)).sum())
+    report = PackingReport(tokens=int(lengths.sum()), cut_documents=cut_documents)
+    packed = _core.window_rows(lengths, settings.length)
+    return _group(documents, packed, report, cells=settings.length)
 
 
 def _conversations(shards: Shards, documents: Numbers, settings: RowSettings) -> Group:
@@ -92,15 +85,14 @@ def _conversations(shards: Shards, documents: Numbers, settings: RowSettings) ->
             _cropped(shards, int(documents[index]), settings.capacity) if is_cropped else 0
         )
     is_cut = (packed_lengths > 0) & (packed_lengths < lengths)
-    return _group(
-        documents,
-        _core.best_fit_rows(packed_lengths, settings.capacity, keep_rest=False),
-        cells=settings.capacity,
+    report = PackingReport(
         tokens=int(packed_lengths.sum()),
         cropped_tokens=int((lengths - packed_lengths)[is_cut].sum()),
         cut_documents=int(is_cut.sum()),
         dropped_documents=int(((packed_lengths == 0) & (lengths > 0)).sum()),
     )
+    packed = _core.best_fit_rows(packed_lengths, settings.capacity, keep_rest=False)
+    return _group(documents, packed, report, cells=settings.capacity)
 
 
 _PACKINGS: dict[str, Callable[[Shards, Numbers, RowSettings], Group]] = {
@@ -122,14 +114,14 @@ def _cropped(shards: Shards, document: int, capacity: int) -> int:
 def _group(
     documents: Numbers,
     packed: tuple[np.ndarray, np.ndarray, np.ndarray, Numbers],
+    report: PackingReport,
     *,
     cells: int,
-    tokens: int,
-    cut_documents: int,
-    cropped_tokens: int = 0,
-    dropped_documents: int = 0,
 ) -> Group:
-    """Return the group that the core packed, from each segment's document, start and length."""
+    """Return the group that the core packed, from each segment's document, start and length.
+
+    The report has the tokens and the losses; the rows, of `cells` cells, are added to it.
+    """
     indexes, starts, lengths, rows = packed
     num_rows = len(rows) - 1
     segments = Segments(
@@ -138,14 +130,11 @@ def _group(
         lengths=lengths.astype(np.int64),
         rows=rows,
     )
-    report = PackingReport(
+    report = replace(
+        report,
         rows=num_rows,
-        tokens=tokens,
-        padding=num_rows * cells - tokens,
-        cropped_tokens=cropped_tokens,
+        padding=num_rows * cells - report.tokens,
         documents=len(documents),
-        cut_documents=cut_documents,
-        dropped_documents=dropped_documents,
         groups=1,
     )
     return Group(segments=segments, report=report)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.formats import format_value, number
-from nanotok_ray.loader.batch import Batch, PackingReport, Segments, StreamUse
+from nanotok_ray.loader.batch import Batch, PackingReport, SavedState, Segments, State, StreamUse
 from nanotok_ray.loader.mixture import Mixture, Taken
 from nanotok_ray.loader.order import Shuffle
 from nanotok_ray.loader.row_stream import Position, RowStream, Stretch
@@ -24,7 +24,6 @@ from nanotok_ray.loader.settings import (
     check_arrays,
     check_shards,
     fill,
-    padding_id,
 )
 from nanotok_ray.loader.shards import Shards
 
@@ -43,26 +42,22 @@ class StateFrame:
 
     fingerprint: str
     """The fingerprint of the shards."""
-    settings: Mapping[str, Any]
-    """The settings on which the rows depend."""
+    settings: RowSettings
     streams: Sequence[str]
     """The names of the streams."""
 
-    def pack(self, position: Position) -> dict[str, Any]:
+    def pack(self, position: Position) -> State:
         """Return the state for a position."""
         return {
             "format": STATE_FORMAT,
             "fingerprint": self.fingerprint,
-            "settings": {
-                name: dict(value) if isinstance(value, Mapping) else value
-                for name, value in self.settings.items()
-            },
+            "settings": asdict(self.settings),
             "streams": dict(zip(self.streams, position.taken, strict=True)),
             "row": position.row,
             "totals": asdict(position.totals),
         }
 
-    def unpack(self, state: Mapping[str, Any]) -> tuple[Taken, int, PackingReport]:
+    def unpack(self, state: SavedState) -> tuple[Taken, int, PackingReport]:
         """Return the documents used per stream, the rows used of the next group, and totals.
 
         Raises:
@@ -75,11 +70,12 @@ class StateFrame:
         return tuple(streams[name] for name in self.streams), row, PackingReport(**totals)
 
     def _check_same(self, state: Any) -> None:  # noqa: ANN401 - whatever was loaded
-        found = state.get("format") if isinstance(state, Mapping) else None
-        if found != STATE_FORMAT:
+        state_format = state.get("format") if isinstance(state, Mapping) else None
+        if state_format != STATE_FORMAT:
             raise PackingError(
-                f"the state has format {format_value(found)}, this loader reads {STATE_FORMAT!r}; "
-                "load it with the kind and the version of the loader that saved it"
+                f"the state has format {format_value(state_format)}, this loader reads "
+                f"{STATE_FORMAT!r}; load it with the kind and the version of the loader that saved "
+                "it"
             )
         if state.get("fingerprint") != self.fingerprint:
             raise PackingError(
@@ -89,11 +85,12 @@ class StateFrame:
         settings = state.get("settings")
         if not isinstance(settings, Mapping):
             raise PackingError("the state has no settings; it was modified")
-        names = dict.fromkeys([*self.settings, *settings])
-        other = [name for name in names if settings.get(name) != self.settings.get(name)]
+        current = asdict(self.settings)
+        names = dict.fromkeys([*current, *settings])
+        other = [name for name in names if settings.get(name) != current.get(name)]
         if other:
             differences = "; ".join(
-                f"{name} was {_setting(settings.get(name))} and is {self.settings.get(name)!r}"
+                f"{name} was {_setting(settings.get(name))} and is {current.get(name)!r}"
                 for name in other
             )
             raise PackingError(
@@ -129,19 +126,19 @@ def _setting(value: object) -> str:
 
 
 def _counts(
-    state: Mapping[str, Any], key: str, names: Sequence[str], *, only: bool = True
+    state: SavedState, key: str, names: Sequence[str], *, only: bool = True
 ) -> dict[str, int]:
     """Return the counts of a state by name; raise PackingError if one is not a whole number."""
-    found = state.get(key)
-    if not isinstance(found, Mapping) or (only and set(found) != set(names)):
+    counts = state.get(key)
+    if not isinstance(counts, Mapping) or (only and set(counts) != set(names)):
         raise PackingError(f"{key} of the state is not {', '.join(names)}; it was modified")
     for name in names:
-        value = found.get(name)
+        value = counts.get(name)
         if not number(value):
             raise PackingError(
                 f"{name} of the state is {format_value(value)}, no count; it was modified"
             )
-    return {name: found[name] for name in names}
+    return {name: counts[name] for name in names}
 
 
 class Loader:
@@ -220,14 +217,13 @@ class Loader:
         )
         _warn_of_ignored_masks(shards, self._settings)
         self._shards = shards
-        self._pad = padding_id(shards)
         mixture = Mixture.of(shards, self._settings)
         self._stream = RowStream(
             shards=shards, settings=self._settings, mixture=mixture, epochs=self._dealt.epochs
         )
         self._frame = StateFrame(
             fingerprint=shards.fingerprint,
-            settings=self._settings.to_dict(),
+            settings=self._settings,
             streams=[stream.name for stream in mixture.streams],
         )
         self._position = self._stream.start()
@@ -251,8 +247,8 @@ class Loader:
         size, length = self._dealt.batch_size, self._settings.length
         if into is not None:
             check_arrays(into, rows=size, length=length)
-        found, position = self._next()
-        segments = self._rank_segments(found)
+        stretches, position = self._next()
+        segments = self._rank_segments(stretches)
         if not segments.num_rows:
             self._position = position
             return None
@@ -260,25 +256,29 @@ class Loader:
             into = arrays_for(segments.num_rows, length, self._dealt.dtype)
         inputs, targets = (array[: segments.num_rows] for array in into)
         masked = self._settings.packing == "conversations"
-        fill(self._shards, segments, inputs, targets, pad=self._pad, masked=masked)
+        fill(self._shards, segments, (inputs, targets), masked=masked)
         self._position = position
-        state = self.state_dict()
-        epoch = found[-1].epoch
-        return Batch(inputs=inputs, targets=targets, segments=segments, state=state, epoch=epoch)
+        return Batch(
+            inputs=inputs,
+            targets=targets,
+            segments=segments,
+            state=self.state_dict(),
+            epoch=stretches[-1].epoch,
+        )
 
     def skip_batches(self, count: int) -> int:
         """Skip up to `count` batches without reading ids, and return the number skipped."""
         for skipped in range(count):
-            found, self._position = self._next()
-            if not found:
+            stretches, self._position = self._next()
+            if not stretches:
                 return skipped
         return count
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return the state after the last batch, JSON-able, the same on every rank."""
         return self._frame.pack(self._position)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Resume from a state of the same shards and settings, without repeating work.
 
         Batch size, rank, world size, epochs and dtype may differ from those of the state.
@@ -313,20 +313,18 @@ class Loader:
 
     def _next(self) -> tuple[list[Stretch], Position]:
         """Return the next rows of all ranks and the position after them; no rows at the end."""
-        wanted = self._dealt.global_rows
-        found, position = self._stream.advance(self._position, wanted)
-        if (
-            self._dealt.drop_last
-            and sum(stretch.stop - stretch.start for stretch in found) < wanted
-        ):
+        rows = self._dealt.global_rows
+        stretches, position = self._stream.advance(self._position, rows)
+        is_full = sum(stretch.stop - stretch.start for stretch in stretches) == rows
+        if self._dealt.drop_last and not is_full:
             return [], self._position
-        return found, position
+        return stretches, position
 
-    def _rank_segments(self, found: list[Stretch]) -> Segments:
+    def _rank_segments(self, stretches: list[Stretch]) -> Segments:
         """Return the segments of the rows of this rank."""
         start = self._dealt.rank * self._dealt.batch_size
         parts = []
-        for stretch in found:
+        for stretch in stretches:
             part = stretch.part(start, start + self._dealt.batch_size)
             start -= stretch.stop - stretch.start  # relative to the next stretch
             if part.num_rows:

@@ -112,7 +112,7 @@ class Mixture:
         """Return the number of complete epochs before the next group, or None for a mixture."""
         return taken[0] // len(self.streams[0].documents) if self.steps is None else None
 
-    def is_whole_epoch(self, before: Taken, after: Taken) -> bool:
+    def is_epoch(self, before: Taken, after: Taken) -> bool:
         """Return whether the two positions enclose a whole epoch of each stream."""
         return all(
             stop - start >= 2 * len(stream.documents)

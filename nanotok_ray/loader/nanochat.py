@@ -7,7 +7,6 @@ resuming is exact: the plan is repeated up to the position of the state.
 
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +14,16 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.errors import PackingError
 from nanotok_ray.formats import format_value, number
-from nanotok_ray.loader.batch import Batch, PackingReport, Segments
+from nanotok_ray.loader.batch import Batch, PackingReport, SavedState, Segments, State
 from nanotok_ray.loader.rank_batches import Position, RankBatches, RowGroups
 from nanotok_ray.loader.settings import (
     Arrays,
+    BatchSettings,
     arrays_for,
     check_arrays,
-    check_dtype,
     check_shards,
     fill,
-    padding_id,
-    whole,
+    integer,
 )
 from nanotok_ray.loader.shards import Shards
 
@@ -55,7 +53,7 @@ class NanochatLoader:
         buffer_size: int = 1000,
         rank: int = 0,
         world_size: int = 1,
-        state: Mapping[str, Any] | None = None,
+        state: SavedState | None = None,
         dtype: npt.DTypeLike = np.int64,
     ) -> None:
         """Start at the first document, or resume from `state`.
@@ -75,22 +73,18 @@ class NanochatLoader:
             PackingError: A setting is out of range, or nanochat could not read such documents.
             CorruptOutputError: The plan or a record is not the one that the manifest names.
         """
+        check_shards(shards)
+        self._dealt = BatchSettings(
+            batch_size=batch_size, rank=rank, world_size=world_size, dtype=dtype
+        )
         counts = {
-            "batch_size": batch_size,
             "length": length,
             "tokenizer_batch_size": tokenizer_batch_size,
             "buffer_size": buffer_size,
             "world_size": world_size,
         }
-        check_shards(shards)
-        counts = {name: whole(name, value, minimum=1) for name, value in counts.items()}
-        whole("rank", rank, minimum=0, maximum=counts["world_size"] - 1)
-        check_dtype(dtype)
+        self._of_rows = {name: integer(name, value, minimum=1) for name, value in counts.items()}
         self._shards = shards
-        self._batch_size = batch_size
-        self._dtype = np.dtype(dtype)
-        self._pad = padding_id(shards)
-        self._of_rows = {name: value for name, value in counts.items() if name != "batch_size"}
         self._fingerprint = shards.fingerprint
         self._reading = RankBatches(
             groups=RowGroups(shards), rank=rank, world_size=world_size, size=tokenizer_batch_size
@@ -115,15 +109,15 @@ class NanochatLoader:
             PackingError: The arrays have another shape or dtype, or a whole pass over the files
                 has no document for this rank.
         """
-        shape = (self._batch_size, self._of_rows["length"])
+        rows, length = self._dealt.batch_size, self._of_rows["length"]
         if into is not None:
-            check_arrays(into, rows=shape[0], length=shape[1])
-        inputs, targets = into or arrays_for(*shape, self._dtype)
-        segments = self._pack(self._batch_size)
-        fill(self._shards, segments, inputs, targets, pad=self._pad)
+            check_arrays(into, rows=rows, length=length)
+        arrays = into or arrays_for(rows, length, self._dealt.dtype)
+        segments = self._pack(rows)
+        fill(self._shards, segments, arrays)
         return Batch(
-            inputs=inputs,
-            targets=targets,
+            inputs=arrays[0],
+            targets=arrays[1],
             segments=segments,
             state=self.state_dict(),
             epoch=self._position.epoch - 1,
@@ -131,14 +125,14 @@ class NanochatLoader:
 
     def __repr__(self) -> str:
         length = self._of_rows["length"]
-        return f"<NanochatLoader: batches of {self._batch_size} x {length}, {self._shards!r}>"
+        return f"<NanochatLoader: batches of {self._dealt.batch_size} x {length}, {self._shards!r}>"
 
     def skip_batches(self, count: int) -> int:
         """Skip `count` batches, reading only lengths of documents, and return `count`."""
-        self._skip(count * self._batch_size)
+        self._skip(count * self._dealt.batch_size)
         return count
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return the position of the loader.
 
         The state has the keys of nanochat's own state, so that nanochat's loader accepts it. With
@@ -154,7 +148,7 @@ class NanochatLoader:
             "fingerprint": self._fingerprint,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: SavedState) -> None:
         """Resume from a state.
 
         A state of `state_dict` resumes exactly: the rows are planned again from its start, for
@@ -271,7 +265,7 @@ class NanochatLoader:
             )
         return position
 
-    def _check_state(self, state: Mapping[str, Any]) -> None:
+    def _check_state(self, state: SavedState) -> None:
         if state["format"] != STATE_FORMAT:
             raise PackingError(
                 f"the state has format {format_value(state['format'])}, this loader reads "

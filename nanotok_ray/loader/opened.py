@@ -60,7 +60,13 @@ def open_shards(
     """
     folder = os.fspath(folder)
     cache = None if cache is None else Path(cache).expanduser().absolute()
-    files = _files_of(folder, cache=cache, cache_bytes=cache_bytes)
+    files: Files
+    if (path := local_path(folder)) is not None:
+        files = LocalFiles(path)
+    else:
+        from nanotok_ray.loader.remote import RemoteFiles  # noqa: PLC0415 - URLs alone need fsspec
+
+        files = RemoteFiles(folder, cache=cache, cache_bytes=cache_bytes)
     manifest = read_manifest(files)
     _check_tokenizer(files, manifest)
     index = read_shards_index(files, manifest)
@@ -96,17 +102,6 @@ def _source_numbers(
     if not wanted:
         raise SourceError(f"source names none of {', '.join(names)}; omit it for all of them")
     return [names.index(name) for name in wanted]
-
-
-def _files_of(
-    folder: str, *, cache: str | os.PathLike[str] | None, cache_bytes: int | None
-) -> Files:
-    path = local_path(folder)
-    if path is not None:
-        return LocalFiles(path)
-    from nanotok_ray.loader.remote import RemoteFiles  # noqa: PLC0415 - URLs alone need fsspec
-
-    return RemoteFiles.below(folder, cache=cache, cache_bytes=cache_bytes)
 
 
 def _check_tokenizer(files: Files, manifest: Manifest) -> None:

@@ -80,11 +80,11 @@ class Permutation:
     def _walk(self, numbers: Numbers, variants: Numbers | None, step: _Step) -> Numbers:
         check_numbers(numbers, self.size)
         tweaks = None if variants is None else _mixed(variants.astype(np.uint64))
-        found = step(numbers.astype(np.uint64), tweaks)
-        while len(outside := np.flatnonzero(found >= self.size)):
+        mapped = step(numbers.astype(np.uint64), tweaks)
+        while len(outside := np.flatnonzero(mapped >= self.size)):
             outside_tweaks = None if tweaks is None else tweaks[outside]
-            found[outside] = step(found[outside], outside_tweaks)
-        return found.astype(np.int64)
+            mapped[outside] = step(mapped[outside], outside_tweaks)
+        return mapped.astype(np.int64)
 
     def _forth(self, numbers: _Words, tweaks: _Words | None) -> _Words:
         sides = self._split(numbers)
@@ -198,10 +198,12 @@ class DocumentOrder:
         begin = int(blocks.inverse(np.array([blocks.size - 1]))[0]) * size
         is_short = (positions >= begin) & (positions < begin + short)
         behind = positions >= begin + short
-        found = self._within(blocks, np.where(behind, positions + (size - short), positions), epoch)
+        documents = self._within(
+            blocks, np.where(behind, positions + (size - short), positions), epoch
+        )
         in_short = self._permutation(short, epoch, "short block")(positions[is_short] - begin)
-        found[is_short] = in_short + (self.documents - short)
-        return found
+        documents[is_short] = in_short + (self.documents - short)
+        return documents
 
     def _within(self, blocks: Permutation, positions: Numbers, epoch: int) -> Numbers:
         """Return the documents at the positions, under the assumption that all blocks are full."""

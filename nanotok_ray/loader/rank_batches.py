@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from nanotok_ray.formats import (
     number,
     read_shard_record,
 )
+from nanotok_ray.loader.batch import SavedState
 from nanotok_ray.loader.shards import Shards, stored_shard
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 
@@ -167,15 +168,15 @@ def _files(shards: Shards, plan: StoredPlan) -> list[TextFile]:
         raise PackingError("the shards of this split have no document; open others")
     split = SPLITS[int(shards.index.rows["split"][shards.rows[0]])]
     sources = {source.name: source for source in plan.sources}
-    found = []
+    files = []
     for name in chosen:
         _check_source(name, shards.manifest, sources.get(name))
-        found += [
+        files += [
             TextFile(source=name, path=file.path, row_groups=len(file.layout))
             for file in sources[name].files
             if file.split in (split, _BOTH_SPLITS)
         ]
-    return found
+    return files
 
 
 def _check_source(name: str, manifest: Manifest, planned: StoredSource | None) -> None:
@@ -221,7 +222,7 @@ class Position:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Self":
+    def from_dict(cls, values: SavedState) -> "Self":
         """Parse nanochat's state. A state of an older version of nanochat has no epoch.
 
         >>> Position.from_dict({"pq_idx": 3, "rg_idx": 1})
@@ -234,13 +235,13 @@ class Position:
             raise PackingError(
                 f"{format_value(values)} is not a state of a loader, which is a dictionary"
             )
-        found = {name: values.get(name, 1 if name == "epoch" else None) for name in _FIELDS}
-        if not all(map(number, found.values())):
-            listed = ", ".join(f"{name} {format_value(value)}" for name, value in found.items())
+        fields = {name: values.get(name, 1 if name == "epoch" else None) for name in _FIELDS}
+        if not all(map(number, fields.values())):
+            listed = ", ".join(f"{name} {format_value(value)}" for name, value in fields.items())
             raise PackingError(
                 f"{listed}: no state of a loader; pq_idx and rg_idx are needed, and whole numbers"
             )
-        return cls(**{name: int(value) for name, value in found.items() if value is not None})
+        return cls(**{name: int(value) for name, value in fields.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -281,12 +282,12 @@ class RankBatches:
             yield from self._after_in_pass(start)
             epoch += 1
         while True:
-            found = False
+            is_empty = True
             for file in range(len(self.groups.files)):
                 for group in self._of_file(file, self.rank, epoch):
-                    found = True
+                    is_empty = False
                     yield group
-            if not found:
+            if is_empty:
                 raise PackingError(self._nothing())
             epoch += 1
 

@@ -51,7 +51,7 @@ class BlockCache:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._written = 0  # by this process, since its last check
-        self._found: int | None = None  # at its last check
+        self._total: int | None = None  # at its last check
 
     def get(self, name: str, num_bytes: int) -> Bytes | None:
         """Map a block and mark it as used. Return None if no block has this name and size."""
@@ -103,17 +103,17 @@ class BlockCache:
             return
         with self._lock:
             self._written += written
-            passed = self._found is None or self._found + self._written > limit
+            passed = self._total is None or self._total + self._written > limit
             if passed or self._written > limit // _SHARE:
-                self._found, self._written = self._remove_oldest(limit), 0
+                self._total, self._written = self._remove_oldest(limit), 0
 
     def _remove_oldest(self, limit: int) -> int:
         """Remove the oldest blocks beyond the limit; return the bytes that remain."""
-        found = sorted(self._files())
-        total = sum(size for _, _, size in found)
+        blocks = sorted(self._files())
+        total = sum(size for _, _, size in blocks)
         if total <= limit:
             return total
-        for _, path, size in found:
+        for _, path, size in blocks:
             with suppress(FileNotFoundError):  # another process was faster
                 os.unlink(path)  # noqa: PTH108 - it came as a text
             total -= size
@@ -134,7 +134,7 @@ class BlockCache:
                                 yield status.st_mtime_ns, entry.path, status.st_size
 
 
-def cache_below(folder: Path) -> Path:
+def _writable(folder: Path) -> Path:
     """Create the folder of a cache.
 
     Raises:
@@ -195,8 +195,10 @@ def _candidates() -> Iterator[tuple[Path, bool]]:
 class RemoteFiles:
     """The files of a folder on a remote store. It can be used by threads, and after a fork."""
 
-    def __init__(self, url: str, cache: Path, *, cache_bytes: int | None) -> None:
+    def __init__(self, url: str, *, cache: Path | None, cache_bytes: int | None) -> None:
         """Store the URL, the folder of blocks, and the limit of bytes in the folder.
+
+        Without a folder, the blocks are in the cache folder of this node.
 
         Raises:
             SourceError: The store is unknown, the folder is not writable, or the limit is too
@@ -207,21 +209,13 @@ class RemoteFiles:
                 f"cache_bytes is {cache_bytes:,}; one block of {BLOCK_BYTES:,} is the least"
             )
         self.url = url.rstrip("/")
-        self._cache = cache_below(cache)
+        self._cache = _writable(cache or cache_folder() / "shards")
         self._cache_bytes = cache_bytes
         self._process = self._new_process(None)
 
-    @classmethod
-    def below(
-        cls, url: str, *, cache: str | os.PathLike[str] | None, cache_bytes: int | None
-    ) -> "RemoteFiles":
-        """Return an object whose cache is in a folder; None: in the cache folder of this node."""
-        folder = cache_folder() / "shards" if cache is None else Path(cache)
-        return cls(url, folder, cache_bytes=cache_bytes)
-
     def copy(self) -> "RemoteFiles":
         """Return an object for the same files and cache that does not wait for requests of this."""
-        return RemoteFiles(self.url, self._cache, cache_bytes=self._cache_bytes)
+        return RemoteFiles(self.url, cache=self._cache, cache_bytes=self._cache_bytes)
 
     def join(self, name: str) -> str:
         """Return the URL of a file."""
@@ -261,7 +255,7 @@ class RemoteFiles:
 class RemoteFile:
     """A file that is fetched in blocks."""
 
-    whole: Bytes | None = None
+    mapped: Bytes | None = None
 
     def __init__(
         self, files: RemoteFiles, name: str, *, num_bytes: int, content: str, block_bytes: int

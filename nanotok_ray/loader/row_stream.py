@@ -107,7 +107,7 @@ class RowStream:
         Raises:
             PackingError: all documents were used without yielding a row.
         """
-        found: list[Stretch] = []
+        stretches: list[Stretch] = []
         while rows:
             if not position.rows_left:
                 position = self._next_group(position)
@@ -116,9 +116,9 @@ class RowStream:
             count = min(rows, position.rows_left)
             stop = position.row + count
             epoch = self.mixture.epoch(position.taken)
-            found.append(Stretch(group=group, epoch=epoch, start=position.row, stop=stop))
+            stretches.append(Stretch(group=group, epoch=epoch, start=position.row, stop=stop))
             position, rows = replace(position, row=stop), rows - count
-        return found, position
+        return stretches, position
 
     def plan(self, tokens: int) -> tuple[PackingReport, list[StreamUse]]:
         """Return the report of packing the first `tokens` tokens, and the use of each stream.
@@ -127,14 +127,14 @@ class RowStream:
             PackingError: none of their documents yields a row.
         """
         streams = self.mixture.streams
-        report, found = PackingReport(), np.zeros((len(streams), 2), dtype=np.int64)
+        report, uses = PackingReport(), np.zeros((len(streams), 2), dtype=np.int64)
         for documents, taken in self._first_groups(tokens):
             report += self._pack(documents, taken).report
             lengths = self.shards.lengths(documents)
             for number, stream in enumerate(streams):
                 first, stop = stream.documents.start, stream.documents.stop
                 is_of_stream = (first <= documents) & (documents < stop)
-                found[number] += is_of_stream.sum(), lengths[is_of_stream].sum()
+                uses[number] += is_of_stream.sum(), lengths[is_of_stream].sum()
         if not report.rows:
             raise self._no_rows()
         return report, [
@@ -144,7 +144,7 @@ class RowStream:
                 tokens=stream_tokens,
                 epochs=documents / len(stream.documents),
             )
-            for stream, (documents, stream_tokens) in zip(streams, found.tolist(), strict=True)
+            for stream, (documents, stream_tokens) in zip(streams, uses.tolist(), strict=True)
         ]
 
     def _first_groups(self, tokens: int) -> Iterator[tuple[Numbers, Taken]]:
@@ -173,7 +173,7 @@ class RowStream:
             if group.segments.num_rows:
                 return Position(taken=taken, row=0, totals=totals, group=group, after=after)
             taken = after
-            if self.mixture.is_whole_epoch(position.after, taken):
+            if self.mixture.is_epoch(position.after, taken):
                 raise self._no_rows()
 
     def _no_rows(self) -> PackingError:

@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex, get_args
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.errors import CorruptOutputError, PackingError
-from nanotok_ray.loader.batch import Cells, Segments
+from nanotok_ray.loader.batch import Segments
 from nanotok_ray.loader.order import Shuffle
 from nanotok_ray.loader.shards import Shards
 
@@ -31,23 +31,14 @@ def check_shards(shards: object) -> None:
         raise PackingError(f"shards is {shards!r:.100}; pass the result of nanotok_ray.open_shards")
 
 
-def fill(
-    shards: Shards,
-    segments: Segments,
-    inputs: Cells,
-    targets: Cells,
-    *,
-    pad: int,
-    masked: bool = False,
-) -> None:
-    """Write the rows of `segments` to `inputs` and `targets`, each (rows, length).
+def fill(shards: Shards, segments: Segments, arrays: Arrays, *, masked: bool = False) -> None:
+    """Write the rows of `segments` to inputs and targets, each (rows, length).
 
     Args:
         shards: the shards that hold the documents.
         segments: rows of length + 1 tokens at most.
-        inputs: int32 or int64, C-contiguous.
-        targets: same type as `inputs`; -1 is written where a row has no next token.
-        pad: the id for inputs without a token.
+        arrays: inputs and targets, both int32 or both int64, C-contiguous. -1 is written to targets
+            where a row has no next token.
         masked: write -1 for targets whose mask is 0; all tokens of documents without masks are
             trained on.
 
@@ -55,18 +46,17 @@ def fill(
         CorruptOutputError: an id does not belong to the tokenizer, so that a model has no row for
             it.
     """
-    found = shards.pieces(segments.documents, segments.starts, segments.lengths, masks=masked)
+    pieces = shards.pieces(segments.documents, segments.starts, segments.lengths, masks=masked)
     try:
         _core.fill_rows(
-            found.ids,
-            found.masks,
-            found.which,
-            found.offsets,
+            pieces.ids,
+            pieces.masks,
+            pieces.which,
+            pieces.offsets,
             segments.lengths,
             segments.rows,
-            inputs,
-            targets,
-            pad=pad,
+            *arrays,
+            pad=padding_id(shards),
             num_ids=shards.num_ids,
         )
     except PackingError:
@@ -159,7 +149,7 @@ class RowSettings:
             "group_documents": (1, MAX_GROUP_DOCUMENTS),
         }
         for name, (minimum, maximum) in limits.items():
-            value = whole(name, getattr(self, name), minimum=minimum, maximum=maximum)
+            value = integer(name, getattr(self, name), minimum=minimum, maximum=maximum)
             object.__setattr__(self, name, value)
         if self.weights is not None:
             object.__setattr__(self, "weights", _checked_weights(self.weights))
@@ -168,10 +158,6 @@ class RowSettings:
     def capacity(self) -> int:
         """Number of tokens of a row: its inputs, and the target of the last one."""
         return self.length + 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all settings by name, JSON-able."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,11 +178,11 @@ class BatchSettings:
             PackingError: A value is out of its range.
         """
         for name in ("batch_size", "world_size"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), minimum=1))
-        rank = whole("rank", self.rank, minimum=0, maximum=self.world_size - 1)
+            object.__setattr__(self, name, integer(name, getattr(self, name), minimum=1))
+        rank = integer("rank", self.rank, minimum=0, maximum=self.world_size - 1)
         object.__setattr__(self, "rank", rank)
         if self.epochs is not None:
-            object.__setattr__(self, "epochs", whole("epochs", self.epochs, minimum=1))
+            object.__setattr__(self, "epochs", integer("epochs", self.epochs, minimum=1))
         check_dtype(self.dtype)
 
     @property
@@ -235,7 +221,7 @@ def check_dtype(dtype: npt.DTypeLike) -> None:
     raise wrong
 
 
-def whole(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None = None) -> int:
+def integer(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None = None) -> int:
     """Return `value` as an int, or raise an error if it is not an integer within the limits."""
     limits = f"of {minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
     wrong = PackingError(f"{name} is {value!r}; it is a whole number {limits}")

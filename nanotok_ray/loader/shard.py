@@ -108,10 +108,10 @@ class Pieces:
             copy: copy the ids even of a mapped file, so that the file need not stay open.
         """
         self.which[chosen] = len(self.ids)
-        whole, mask = _plain(shard.ids), shard.masks
-        if whole is not None and not copy:
+        mapped, mask = _plain(shard.ids), shard.masks
+        if mapped is not None and not copy:
             self.offsets[chosen] = first
-            self.ids.append(whole.view(f"<u{shard.item_bytes}"))
+            self.ids.append(mapped.view(f"<u{shard.item_bytes}"))
             if self.masks is not None:
                 self.masks.append(None if mask is None else _plain(mask))
             return
@@ -128,13 +128,13 @@ class Pieces:
 
 def _plain(stored: Stored) -> Bytes | None:
     """Return a mapped file as a plain array, or None; slicing numpy's memmap is slow."""
-    return None if stored.whole is None else np.asarray(stored.whole)
+    return None if stored.mapped is None else np.asarray(stored.mapped)
 
 
 def _copied(stored: Stored, starts: Numbers, lengths: Numbers) -> Bytes:
     """Return parts of a file, concatenated."""
-    whole = _plain(stored)
+    mapped = _plain(stored)
     bounds = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-    if whole is None:
+    if mapped is None:
         return np.concatenate([stored.part(start, stop) for start, stop in bounds])
-    return np.concatenate([whole[start:stop] for start, stop in bounds])
+    return np.concatenate([mapped[start:stop] for start, stop in bounds])

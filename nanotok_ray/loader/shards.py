@@ -63,10 +63,10 @@ class OpenShardCache:
     def get(self, position: int) -> OpenShard | None:
         """Return an open shard, or None."""
         with _LOCK:
-            found = self._shards.get(position)
-            if found is not None:
+            shard = self._shards.get(position)
+            if shard is not None:
                 self._shards.move_to_end(position)
-        return found
+        return shard
 
     def add(self, position: int, shard: OpenShard) -> None:
         """Cache an open shard, and drop the least recently used ones beyond the limit."""
@@ -272,11 +272,11 @@ class Shards:
 
         All ids of the chosen shards are read.
         """
-        found: list[int] = []
+        documents: list[int] = []
         for position, first in enumerate(self._start_list[:-1]):
             ids = self._shard(position).tables.document_ids
-            found += [] if ids is None else (ids.find(document_id) + first).tolist()
-        return found
+            documents += [] if ids is None else (ids.find(document_id) + first).tolist()
+        return documents
 
     def shard_of(self, document: int) -> tuple[str, int]:
         """Return the name of the shard that holds a document, and its number in the shard."""
@@ -351,12 +351,12 @@ class Shards:
         source = self.index.rows["source"][self.rows]
         names = self.sources
         cuts = [0, *(np.flatnonzero(np.diff(source)) + 1).tolist(), len(source)]
-        found = {
+        ranges = {
             names[int(source[first])]: range(self._start_list[first], self._start_list[last])
             for first, last in pairwise(cuts)
             if first < last
         }
-        return {name: documents for name, documents in found.items() if documents}
+        return {name: documents for name, documents in ranges.items() if documents}
 
     def lengths(self, documents: Numbers) -> Numbers:
         """Return the number of tokens of each of these documents, which can be in any order.
@@ -386,7 +386,7 @@ class Shards:
         Raises:
             IndexError: a document or a stretch is out of range.
         """
-        found = Pieces(
+        pieces = Pieces(
             masks=[] if masks else None,
             which=np.zeros(len(documents), dtype=np.int64),
             offsets=np.zeros(len(documents), dtype=np.int64),
@@ -404,8 +404,8 @@ class Shards:
                     f"a stretch that ends after its document, of {self.name(position)}"
                 )
             first_tokens = shard.first_tokens(numbers) + first
-            found.add(shard, chosen, first_tokens, chosen_lengths, copy=len(parts) > max_viewed)
-        return found
+            pieces.add(shard, chosen, first_tokens, chosen_lengths, copy=len(parts) > max_viewed)
+        return pieces
 
     def _by_shard(self, documents: Numbers) -> Iterator[tuple[int, Positions, Numbers]]:
         """Yield each shard's position, the indices of its documents, and their numbers in it."""
@@ -438,11 +438,11 @@ class Shards:
         return self._shard(position), number
 
     def _shard(self, position: int) -> OpenShard:
-        found = self._open.get(position)
-        if found is None:
-            found = self._open_shard(position)
-            self._open.add(position, found)
-        return found
+        shard = self._open.get(position)
+        if shard is None:
+            shard = self._open_shard(position)
+            self._open.add(position, shard)
+        return shard
 
     def _open_shard(self, position: int) -> OpenShard:
         shard = stored_shard(self, position)
