@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from nanotok_ray.job.exporting import ExportResult
     from nanotok_ray.job.forecast import Forecast, StageProgress, TimeLeft
     from nanotok_ray.job.holder import Holder
-    from nanotok_ray.job.job import run_job
     from nanotok_ray.job.journal import (
         DONE,
         FAILED,
@@ -64,10 +63,10 @@ if TYPE_CHECKING:
         leased,
     )
     from nanotok_ray.job.local import LocalExecutor
+    from nanotok_ray.job.pipeline import Start, run_job
     from nanotok_ray.job.plan_text import STAGES, stage_line
     from nanotok_ray.job.planning import measured_rates, plan_job
     from nanotok_ray.job.reducing import WeightedCounts, names_in_use
-    from nanotok_ray.job.run import Start
     from nanotok_ray.job.runner import TaskListener, run_tasks
     from nanotok_ray.job.stage import TaskRules, run_stage
     from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus, run_status
@@ -109,7 +108,7 @@ else:
             "existing": "frozen_plan",
             "exporting": "ExportResult",
             "forecast": "Forecast StageProgress TimeLeft",
-            "job": "run_job",
+            "pipeline": "Start run_job",
             "holder": "Holder",
             "journal": (
                 "DONE FAILED FailedAttempt TimedNote INTERRUPTED JOURNAL_FOLDER JOURNAL_FORMAT "
@@ -125,7 +124,6 @@ else:
             "plan_text": "STAGES stage_line",
             "planning": "measured_rates plan_job",
             "reducing": "WeightedCounts names_in_use",
-            "run": "Start",
             "runner": "TaskListener run_tasks",
             "stage": "TaskRules run_stage",
             "status": "FINISHED RUNNING RunStatus WELL run_status",

@@ -1,4 +1,4 @@
-"""The job: planning, counting, learning, tokenizing, verification and the manifest.
+"""The job from its plan to its summary; `_Run` reads from top to bottom.
 
 Storage holds all state: the same job resumes where it stopped, and does nothing if the output is
 complete. The manifest is removed before anything changes, and written last.
@@ -6,10 +6,10 @@ complete. The manifest is removed before anything changes, and written last.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 
-from nanotok_ray.errors import LeaseLostError, SourceError, VerificationError
+from nanotok_ray.errors import LeaseLostError, NanotokError, SourceError, VerificationError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     PLAN_NAME,
@@ -24,7 +24,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.job.bad_documents import first_quarantined
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
-from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted
+from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.existing import frozen_bytes, setting_changes
 from nanotok_ray.job.exporting import (
@@ -38,9 +38,8 @@ from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.learned import LearnedOutput, finished_learning, learn_record
-from nanotok_ray.job.lease import free_number
+from nanotok_ray.job.lease import Lease, free_number, leased, refuse_if_held
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
-from nanotok_ray.job.run import OutdatedError, OutputLock, Start, retried_when_outdated
 from nanotok_ray.job.summary import (
     DONE,
     UNCHANGED,
@@ -80,14 +79,27 @@ def no_page(output: Folder, work: Folder) -> None:
     """Write no report page."""
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The arguments of a run other than its recipe."""
+
+    command: str
+    """prepare, train or tokenize."""
+    cpus: int | None
+    resplit: bool
+    watch: StageTimes
+    """The listener for all events, which keeps the journal."""
+    relearn: bool = False
+
+
 def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) -> Summary:
-    """Run the job of a command. It starts over if another run has changed the output meanwhile.
+    """Run the job of a command.
 
     A run that held the lease writes a report page, even if it failed, but not if it was terminated.
 
     Args:
         recipe: The recipe.
-        start: The command (prepare, train or tokenize) and its options.
+        start: The command and its options.
         write_page: Writes the report page.
 
     Raises:
@@ -95,68 +107,107 @@ def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) ->
     """
     current_executor().check()  # before planning, which can take long
     with start.watch.journalled(recipe, start.command):
-        return retried_when_outdated(
-            recipe.output.path, lambda: _Job(recipe, start, write_page).run()
-        )
+        return _Run(recipe, start, write_page).run()
 
 
-class _Job:
-    """One run, which executes its plan under the lease and returns the summary."""
+class _Run:
+    """One run, which makes its plan, executes it under the lease, and returns the summary."""
 
     def __init__(self, recipe: Recipe, start: Start, write_page: WritePage) -> None:
-        """Read the lease, then make the plan."""
         self.recipe, self.start, self.write_page = recipe, start, write_page
-        self.out = Folder(recipe.output.path)
-        self.lock = OutputLock.of(self.out, command=start.command)
-        if not self.out.exists(MANIFEST_NAME):  # otherwise the output may be complete
-            self.lock.refuse_if_held()
-        self.plan = decide(
-            recipe,
+        self.watch, self.out = start.watch, Folder(recipe.output.path)
+        self.noted: set[str] = set()
+        self.learned: Record[LearnRecord] | None = None
+        self.has_changed = False
+
+    def run(self) -> Summary:
+        """Make the plan, and execute it unless the output is complete.
+
+        The plan is made before the lease is taken, which can wait. It is made again under the lease
+        if another run has held the lease, or `nanotok plan` has written plan.json, meanwhile.
+        """
+        number = free_number(self.out)
+        if number is None and not self.out.exists(MANIFEST_NAME):  # otherwise it may be complete
+            refuse_if_held(self.out)
+        self.plan = self._decide()
+        if self.plan.is_done:
+            return self._repeat()
+        stages = planned_stages(self.plan, stages_of_last_run(self.out))
+        self.watch(Planned(stages=tuple(stages)))
+        if number is None:
+            refuse_if_held(self.out)
+        for note in condition_notes(shared_folders(self.out.url, self.recipe.output.work)):
+            self._note(note)
+        with self._session_of_plan(), self._leased():
+            is_other = number is None or self.lease.number != number + 1
+            if not is_other and frozen_bytes(self.out) == self.plan.frozen:
+                return self._execute()
+            self.plan = self._decide()
+            if self.plan.is_done:
+                return self._repeat()
+            with self._session_of_plan():
+                return self._execute()
+
+    def _decide(self) -> JobPlan:
+        """Make the plan and report its notes."""
+        start = self.start
+        plan = decide(
+            self.recipe,
             start.command,
             resplit=start.resplit,
             relearn=start.relearn,
             on_event=self.watch,
         )
-        self.frozen = self.plan.frozen
-        self.learned: Record[LearnRecord] | None = None
-        self.has_changed = False
-        for note in (*self.plan.plan.notes, *self.plan.change_notes(), *self.plan.notes):
-            start.note(note)
+        for note in (*plan.plan.notes, *plan.change_notes(), *plan.notes):
+            self._note(note)
+        return plan
 
-    @property
-    def watch(self) -> StageTimes:
-        """The listener for all events."""
-        return self.start.watch
+    def _note(self, text: str) -> None:
+        """Report a note, once."""
+        if text not in self.noted:
+            self.noted.add(text)
+            self.watch(Note(text=text))
 
-    def run(self) -> Summary:
-        """Execute the plan.
+    @contextmanager
+    def _leased(self) -> Iterator[None]:
+        """Hold the lease while the block runs; every event checks it.
 
-        Raises:
-            OutdatedError: Another run has changed the output, so the plan must be made again.
+        The journal ends under the lease, then the report page is written, also for a failed run. A
+        run that is interrupted or terminated has no time for the page.
         """
-        plan = self.plan
-        if plan.is_done:
-            assert plan.tokenizer is not None
-            if plan.output is not None and plan.tokenizing is not None:
-                records = [record for record in plan.tokenizing.records if record is not None]
-                self._check(plan.output, plan.tokenizing, records)
-            exports = self._export(plan.exports)
-            if not self.out.exists(REPORT_PAGE_NAME) and runs_in(self.out):
-                self._write_page()  # the last run was stopped before it wrote the page
-            return self._summary(plan.tokenizer, plan.output, exports=exports)
-        stages = planned_stages(plan, stages_of_last_run(self.out))
-        self.watch(Planned(stages=tuple(stages)))
-        self.lock.refuse_if_held()
-        for note in condition_notes(shared_folders(self.out.url, self.recipe.output.work)):
-            self.start.note(note)
-        with (
-            self._session(*shared_sources(plan.plan)) if plan.has_tasks else nullcontext(),
-            self.lock.taken(self.watch, on_end=self._end),
-        ):
-            return self._execute(plan)
+        watch = self.watch
+        with leased(self.out, command=self.start.command, on_event=watch) as lease:
+            self.lease: Lease = lease
+            watch.check = lease.guard
+            watch.journaling.leased(lease.number)
+            try:
+                yield
+            except BaseException as error:  # recorded before the release
+                watch.journaling.failed(error)
+                if isinstance(error, NanotokError) and not isinstance(error, LeaseLostError):
+                    self._end()
+                raise
+            else:
+                watch.journaling.done()
+                self._end()
+            finally:
+                watch.check = ignore
 
-    def _execute(self, plan: JobPlan) -> Summary:
-        tokenizer = plan.tokenizer
+    def _repeat(self) -> Summary:
+        """Return the summary of a complete output."""
+        plan = self.plan
+        assert plan.tokenizer is not None
+        if plan.output is not None and plan.tokenizing is not None:
+            records = [record for record in plan.tokenizing.records if record is not None]
+            self._check(plan.output, plan.tokenizing, records)
+        exports = self._export(plan.exports)
+        if not self.out.exists(REPORT_PAGE_NAME) and runs_in(self.out):
+            self._write_page()  # the last run was stopped before it wrote the page
+        return self._summary(plan.tokenizer, plan.output, exports=exports)
+
+    def _execute(self) -> Summary:
+        """Learn the tokenizer, tokenize, publish and export, as far as the plan asks for it."""
+        plan, tokenizer = self.plan, self.plan.tokenizer
         if plan.training is not None and tokenizer is None:
             tokenizer = self._train(plan.training.training)
         elif plan.training is not None:
@@ -191,7 +242,7 @@ class _Job:
         if part.rewrites:
             self._begin_changes()
             if output.lacks_extension:
-                self.start.note(
+                self._note(
                     "the special tokens of tokenizer.extend have changed; the tokenizer was not "
                     "learned again"
                 )
@@ -213,7 +264,7 @@ class _Job:
         tokenizing = self.plan.tokenizing_with(tokenizer)
         notes = tokenizing.found.notes(self.out)
         for note in (*notes, *setting_changes(self.plan.published, tokenizing.settings)):
-            self.start.note(note)
+            self._note(note)
         return tokenizing
 
     def _check_reused(self, tokenizing: TokenizePlan) -> TokenizePlan:
@@ -223,7 +274,7 @@ class _Job:
         """
         damaged = damaged_slices(tokenizing, self.out, on_event=self.watch)
         for expected, problem in damaged.items():
-            self.start.note(f"{problem}; its slice is tokenized again")
+            self._note(f"{problem}; its slice is tokenized again")
             self.out.remove(expected.record_name)
         return self.plan.tokenizing_with(tokenizing.tokenizer) if damaged else tokenizing
 
@@ -242,7 +293,7 @@ class _Job:
         self._check(output, tokenizing, records)
         totals = output.manifest.totals
         for note in (*unused_notes(totals["all"].unused_text), *empty_split_notes(totals)):
-            self.start.note(note)
+            self._note(note)
         verification = self._verify(output)
         self.watch(Activity(text="publishing the manifest"))
         self._publish(output)
@@ -261,11 +312,17 @@ class _Job:
         that appeared too late is removed.
         """
         try:
-            output.publish(self.out, check=self.lock.check)
-            self.lock.check()
+            output.publish(self.out, check=self.lease.check)
+            self.lease.check()
         except LeaseLostError:
             output.withdraw(self.out, is_in_use=free_number(self.out) is None)
             raise
+
+    def _session_of_plan(self) -> AbstractContextManager[None]:
+        """Open a session for the tasks of the plan, if it has some."""
+        if not self.plan.has_tasks:
+            return nullcontext()
+        return self._session(*shared_sources(self.plan.plan))
 
     @contextmanager
     def _session(self, *sources: Shared) -> Iterator[None]:
@@ -279,17 +336,14 @@ class _Job:
 
     def _begin_changes(self) -> None:
         """Remove the manifest and the report page, then freeze the plan."""
-        self.lock.check()
-        if frozen_bytes(self.out) != self.frozen:  # changed by `nanotok plan`, which takes no lease
-            raise OutdatedError
+        self.lease.check()
         if self.out.exists(MANIFEST_NAME):
             self.out.remove(MANIFEST_NAME)
         with suppress(OSError):  # no error of the page fails the run
             self.out.remove(REPORT_PAGE_NAME)
         data = plan_to_json(self.plan.plan)
-        if data != self.frozen:
+        if data != frozen_bytes(self.out):
             write_checked(self.out, PLAN_NAME, data)
-            self.frozen = data
 
     def _export(self, todo: Sequence[ExportPlan]) -> list[ExportResult]:
         """Write the output in the other layouts of the recipe."""
