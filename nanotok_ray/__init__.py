@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nanotok_ray.cli.progress import Progress
     from nanotok_ray.counts.patterns import SPLIT_PATTERN
     from nanotok_ray.counts.span_counts import SpanCounts
-    from nanotok_ray.job.decide import JobPlan
+    from nanotok_ray.job.job_plan import JobPlan
     from nanotok_ray.job.summary import Summary
     from nanotok_ray.loader import Loader, open_shards
     from nanotok_ray.recipe import Recipe, load_recipe
@@ -100,7 +100,7 @@ if not TYPE_CHECKING:
                 "cli.progress": "Progress",
                 "counts.patterns": "SPLIT_PATTERN",
                 "counts.span_counts": "SpanCounts",
-                "job.decide": "JobPlan",
+                "job.job_plan": "JobPlan",
                 "job.summary": "Summary",
                 "loader": "Loader open_shards",
                 "recipe": "Recipe load_recipe",

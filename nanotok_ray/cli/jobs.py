@@ -316,7 +316,7 @@ def _dry_run(
     skipped: "list[UnusableFile]",
     on_event: "OnEvent",
 ) -> int:
-    from nanotok_ray.job.decide import decide
+    from nanotok_ray.job.job_plan import decide
 
     planned = decide(
         recipe,

@@ -30,7 +30,7 @@ from nanotok_ray.job import (
     stage_line,
 )
 from nanotok_ray.job import run_status as read_run_status
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import format_estimate, quantity

@@ -11,7 +11,6 @@ from nanotok_ray import lazy_attributes
 if TYPE_CHECKING:
     from nanotok_ray.job.bad_documents import give_up_after
     from nanotok_ray.job.counting import Training, training_of
-    from nanotok_ray.job.decide import JobPlan
     from nanotok_ray.job.events import (
         Activity,
         Advanced,
@@ -28,10 +27,11 @@ if TYPE_CHECKING:
         ignore,
     )
     from nanotok_ray.job.executor import Executor, current_executor, executor_in_use, use_executor
-    from nanotok_ray.job.existing import frozen_plan
     from nanotok_ray.job.exporting import ExportResult
     from nanotok_ray.job.forecast import Forecast, StageProgress, TimeLeft
+    from nanotok_ray.job.frozen_plan import frozen_plan
     from nanotok_ray.job.holder import Holder
+    from nanotok_ray.job.job_plan import JobPlan
     from nanotok_ray.job.journal import (
         DONE,
         FAILED,
@@ -99,13 +99,13 @@ else:
         {
             "bad_documents": "give_up_after",
             "counting": "Training training_of",
-            "decide": "JobPlan",
+            "job_plan": "JobPlan",
             "events": (
                 "Activity Advanced AttemptFailed ClusterSize Event Note OnEvent Planned "
                 "PlannedStage SliceEnded StageEnded StageStarted ignore"
             ),
             "executor": "Executor current_executor executor_in_use use_executor",
-            "existing": "frozen_plan",
+            "frozen_plan": "frozen_plan",
             "exporting": "ExportResult",
             "forecast": "Forecast StageProgress TimeLeft",
             "pipeline": "Start run_job",

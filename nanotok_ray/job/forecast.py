@@ -19,7 +19,7 @@ from nanotok_ray.job.stage import REUSE_STAGE
 from nanotok_ray.units import format_estimate
 
 if TYPE_CHECKING:
-    from nanotok_ray.job.decide import JobPlan
+    from nanotok_ray.job.job_plan import JobPlan
 
 TEXT_STAGES = ("count", "tokenize")
 """The stages that read all of the text. The rate of one of them is used for the other if nothing

@@ -17,6 +17,7 @@ from nanotok_ray.formats import (
     load,
 )
 from nanotok_ray.job.counting import Training
+from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Record, is_unchanged, read_record, write_record
 from nanotok_ray.storage import Checksums, Folder
 from nanotok_ray.tokenizer import (
@@ -25,6 +26,7 @@ from nanotok_ray.tokenizer import (
     REPORT_NAME,
     LearnedTokenizer,
     Tokenizer,
+    open_tokenizer,
     short_report,
     written_tokenizer,
 )
@@ -322,3 +324,22 @@ def _learned_size(training: Training, tokenizer: Tokenizer) -> int:
 def _files_of(folder: str) -> list[str]:
     """Return the paths of the files of a learned tokenizer, relative to the output."""
     return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]
+
+
+def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
+    """Return the tokenizer of the recipe, or else the one in the output folder."""
+    folder = recipe.tokenizer.path
+    if folder is None:
+        folder = out.inside(TOKENIZER_FOLDER)
+        if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
+            return None
+    return tokenizer_in(folder, recipe)
+
+
+def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
+    """Load the tokenizer of a folder or a file, with the special tokens that a recipe adds.
+
+    Raises:
+        TokenizerError, PatternError: Same as `open_tokenizer`.
+    """
+    return open_tokenizer(folder).extended(recipe.tokenizer.extend)

@@ -22,11 +22,10 @@ from nanotok_ray.formats import (
     to_json,
 )
 from nanotok_ray.job.bad_documents import first_quarantined
+from nanotok_ray.job.changes import setting_changes
 from nanotok_ray.job.counting import Training
-from nanotok_ray.job.decide import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted, ignore
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.existing import frozen_bytes, setting_changes
 from nanotok_ray.job.exporting import (
     ExportPlan,
     ExportResult,
@@ -35,6 +34,8 @@ from nanotok_ray.job.exporting import (
     same_pass,
 )
 from nanotok_ray.job.forecast import planned_stages
+from nanotok_ray.job.frozen_plan import frozen_bytes
+from nanotok_ray.job.job_plan import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
 from nanotok_ray.job.learned import LearnedOutput, finished_learning, learn_record

@@ -14,11 +14,11 @@ from nanotok_ray.counts import SpanCounts, resolve_pattern
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import PLAN_NAME, StageTime
-from nanotok_ray.job.decide import JobPlan, decide
 from nanotok_ray.job.doctor.machine import space_for
 from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
-from nanotok_ray.job.existing import freeze
 from nanotok_ray.job.forecast import MIN_SECONDS
+from nanotok_ray.job.frozen_plan import freeze
+from nanotok_ray.job.job_plan import JobPlan, decide
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice, SliceReading, TimeIsUpError

@@ -36,7 +36,7 @@ from nanotok_ray.job.counting import (
     training_of,
 )
 from nanotok_ray.job.events import Note, OnEvent
-from nanotok_ray.job.existing import plan_for
+from nanotok_ray.job.frozen_plan import plan_for
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import ENDS_STAGE, Stage, TaskRules, complete
 from nanotok_ray.job.task import Task

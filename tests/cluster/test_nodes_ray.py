@@ -23,7 +23,7 @@ from nanotok_ray.job import (
     run_stage,
     use_executor,
 )
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job.job_plan import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder

@@ -9,7 +9,7 @@ import pytest
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.job import learned
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job.job_plan import decide
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.shards import verify_output

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.sources import draft_recipe, find_paths
 from tests.support.read_pieces import json_lines, parquet_bytes

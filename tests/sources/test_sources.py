@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
     Piece,

@@ -13,22 +13,16 @@ from nanotok_ray.formats import (
     ShardRecord,
     ShardSettings,
 )
+from nanotok_ray.job.changes import check_losses, plan_changes, setting_changes
 from nanotok_ray.job.counting import Training, finished_counts, next_round, training_of
 from nanotok_ray.job.events import Activity, OnEvent, ignore
-from nanotok_ray.job.existing import (
-    check_losses,
-    existing_tokenizer,
-    frozen_bytes,
-    plan_changes,
-    plan_for,
-    published_settings,
-    setting_changes,
-)
 from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
+from nanotok_ray.job.frozen_plan import frozen_bytes, plan_for, published_settings
 from nanotok_ray.job.learned import (
     LearnedOutput,
     current_tokenizer,
     damage_notes,
+    existing_tokenizer,
     has_other_rules,
     notes_on_sizes,
 )

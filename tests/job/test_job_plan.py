@@ -24,7 +24,7 @@ from nanotok_ray.job import (
     run_job,
     use_executor,
 )
-from nanotok_ray.job.decide import decide
+from nanotok_ray.job.job_plan import decide
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
