@@ -1,7 +1,7 @@
 """The plan of a command as data, which a job executes and a dry run prints."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nanotok_ray.errors import IncompleteOutputError, TokenizerError
@@ -112,7 +112,7 @@ class JobPlan:
     """Estimates of time and disk space; None if not estimated."""
     freezing: Mapping[str, str] | None = None
     """The result of writing plan.json; None if it was not written."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """Notes for the user, shown before the job starts."""
 
     @property
@@ -230,39 +230,31 @@ def decide(
     plan = plan_for(recipe, out, resplit=resplit, on_event=on_event)
     on_event(Activity(text="comparing with the results that are there"))
     check_losses(recipe.output, out, None if frozen is None else plan_from_json(frozen), plan)
-    notes = [*plan.notes, *_setting_notes(recipe, command)]
     training = None
     if command == "train" or (command == "prepare" and recipe.tokenizer.path is None):
         training = _training(recipe, plan, out, relearn=relearn or command == "train")
-        notes += _training_notes(training, out)
     tokenizer = _tokenizer(recipe, out) if training is None else training.tokenizer
-    published = published_settings(out)
-    tokenizing = None
+    tokenizing, output = None, None
+    adopts = training is None and _is_other(tokenizer, out)
     if command != "train" and tokenizer is not None:
         tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
-        notes += [*tokenizing.found.notes(out), *setting_changes(published, tokenizing.settings)]
-    elif command != "train":
-        notes += _pending_notes(recipe, plan, out, published)
-    adopts = training is None and _is_other(tokenizer, out)
-    keeps_manifest = not adopts and (training is None or not training.rewrites)
-    output = None
-    if tokenizing is not None and keeps_manifest:
-        output = _published(tokenizing, out, frozen)
-    return JobPlan(
+        if not adopts and (training is None or not training.rewrites):  # else it is written anew
+            output = _published(tokenizing, out, frozen)
+    announced = JobPlan(
         command=command,
         recipe=recipe,
         out=out,
         plan=plan,
         frozen=frozen,
-        published=published,
+        published=published_settings(out),
         training=training,
         tokenizer=tokenizer,
         tokenizing=tokenizing,
         output=output,
         adopts=adopts,
         exports=() if output is None else tuple(exportings(recipe, out)),
-        notes=tuple(notes),
     )
+    return replace(announced, notes=tuple(_notes(announced)))
 
 
 def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> TrainingPlan:
@@ -281,6 +273,20 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
         adds_smaller=output is not None and output.lacks_smaller,
         also=(missing, asked - missing),
     )
+
+
+def _notes(announced: JobPlan) -> Iterator[str]:
+    """Yield the notes for the user on a plan."""
+    recipe, out, tokenizing = announced.recipe, announced.out, announced.tokenizing
+    yield from announced.plan.notes
+    yield from _setting_notes(recipe, announced.command)
+    if announced.training is not None:
+        yield from _training_notes(announced.training, out)
+    if tokenizing is not None:
+        yield from tokenizing.found.notes(out)
+        yield from setting_changes(announced.published, tokenizing.settings)
+    elif announced.command != "train":
+        yield from _pending_notes(announced)
 
 
 def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
@@ -350,21 +356,20 @@ def _is_other(tokenizer: Tokenizer | None, out: Folder) -> bool:
     )
 
 
-def _pending_notes(
-    recipe: Recipe, plan: Plan, out: Folder, published: Mapping[str, ShardSettings]
-) -> Iterator[str]:
+def _pending_notes(announced: JobPlan) -> Iterator[str]:
     """Yield notes on differences from the published output, and on leftover tokenizers."""
+    recipe = announced.recipe
     try:
-        former = existing_tokenizer(recipe, out)
+        former = existing_tokenizer(recipe, announced.out)
     except TokenizerError:  # the stored tokenizer is damaged and will be replaced
         return
     if former is None:
         return
-    tokenizing = tokenizing_of(recipe, plan, former, out)
-    yield from setting_changes(published, tokenizing.settings)
-    todo, slices = len(tokenizing.todo), sum(1 for _ in plan.slices())
-    largest = recipe.tokenizer.vocab_size + len(recipe.tokenizer.extend)
-    if former.get_vocab_size() <= largest and todo < slices:
+    tokenizing = announced.tokenizing_with(former)
+    yield from setting_changes(announced.published, tokenizing.settings)
+    todo, slices = len(tokenizing.todo), len(tokenizing.expected)
+    max_size = recipe.tokenizer.vocab_size + len(recipe.tokenizer.extend)
+    if former.get_vocab_size() <= max_size and todo < slices:
         yield (
             f"the tokenizer will be relearned; if the result is identical, {todo:,} of {slices:,} "
             "slices are tokenized, otherwise all of them"
