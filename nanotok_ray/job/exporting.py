@@ -36,11 +36,11 @@ from nanotok_ray.exports import (
     write_export,
 )
 from nanotok_ray.formats import MANIFEST_NAME, Export, ExportRecord
-from nanotok_ray.job.events import Event, Note, OnEvent, ignore
+from nanotok_ray.job.events import Event, OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import REUSE_STAGE, Stage, TaskRules, complete, run_stage
+from nanotok_ray.job.stage import Stage, TaskRules, complete, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import TokenizePlan
 from nanotok_ray.recipe import Recipe
@@ -203,23 +203,19 @@ class ExportPlan:
         """
         if self.is_done:
             return self._result(read_export(self.folder))
-        damaged = self._damaged(on_event)
-        kept = [
-            None if work.unit.name in damaged else record
-            for work, record in zip(self.works, self.found.records, strict=True)
-        ]
-        begin(self.folder, self.corpus, _exported(self.works, kept))
-        todo = sum(record is None for record in kept)
-        if todo:
+        begin(self.folder, self.corpus, _exported(self.works, self.found.records))
+        records, units_done = self.found.records, 0
+        if self.todo or self.reused:
             stage = Stage(
                 name=STAGE,
                 results=_results(self.folder, self.works),
                 tasks_of=lambda works: [_task(work) for work in works],
                 rules=TaskRules(fatal=(NanotokError,)),
+                check=self._check,
             )
-            found = replace(self.found, records=tuple(kept))
-            kept = list(complete(stage, found=found, on_event=on_event).records)
-        exported = _exported(self.works, kept)
+            completed = complete(stage, found=self.found, on_event=on_event)
+            records, units_done = completed.records, len(completed.made)
+        exported = _exported(self.works, records)
         self._check_output()  # files of a job that runs now would look like orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, joint)
@@ -227,36 +223,28 @@ class ExportPlan:
         self._check_output()
         export = export_of(self.layout, self.corpus, exported, joint.files, unread=unread)
         write_export(self.folder, export)
-        return self._result(export, units_done=todo, removed=removed)
+        return self._result(export, units_done=units_done, removed=removed)
 
     @property
     def reused(self) -> list[ExportWork]:
         """The finished units that an unfinished export has left, whose files must be checked."""
-        if self.is_published:
-            return []
         pairs = zip(self.works, self.found.records, strict=True)
-        return [work for work, record in pairs if record is not None and not self._is_made(work)]
+        return [work for work, record in pairs if record is not None and self._must_check(work)]
 
-    def _is_made(self, work: ExportWork) -> bool:
-        """Return whether a worker of this run has exported the unit, and has read its files."""
-        return self.layout.is_by_slice and work.unit.shards[0].record_name in self.made
+    def _must_check(self, work: ExportWork) -> bool:
+        """Return whether the files of a finished unit must be read.
 
-    def _damaged(self, on_event: OnEvent) -> set[str]:
-        """Compare the files of reused units with their records; return the damaged units."""
-        damaged: set[str] = set()
+        Those of a finished export were, and so were those that workers of this run have exported.
+        """
+        is_made = self.layout.is_by_slice and work.unit.shards[0].record_name in self.made
+        return not self.is_published and not is_made
 
-        def add(ended: TaskResult) -> int:
-            for problem in ended.result[:1]:
-                on_event(Note(text=f"{problem}; its unit is exported again"))
-                damaged.add(ended.task.argument.unit.name)
-            return ended.task.num_bytes
-
-        tasks = [replace(_task(work), work=check_unit_files, shared=()) for work in self.reused]
-        if tasks:
-            run_stage(
-                REUSE_STAGE, tasks, num_done=0, on_event=on_event, rules=TaskRules(on_result=add)
-            )
-        return damaged
+    def _check(self, work: ExportWork, record: Record[ExportRecord]) -> Task | None:
+        """Return the task that compares the files of a unit with its record."""
+        del record
+        if not self._must_check(work):
+            return None
+        return replace(_task(work), work=check_unit_files, shared=())
 
     def _result(self, export: Export, *, units_done: int = 0, removed: int = 0) -> ExportResult:
         return ExportResult(

@@ -55,7 +55,6 @@ from nanotok_ray.job.summary import (
 )
 from nanotok_ray.job.tokenize import TokenizePlan, tokenize
 from nanotok_ray.job.training import sizes_not_reached, train
-from nanotok_ray.job.verifying import damaged_slices
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import (
     Output,
@@ -268,28 +267,21 @@ class _Run:
             self._note(note)
         return tokenizing
 
-    def _check_reused(self, tokenizing: TokenizePlan) -> TokenizePlan:
-        """Compare the files of reused slices with their records, which no manifest names.
-
-        The record of a damaged slice is removed, so that the slice is tokenized again.
-        """
-        damaged = damaged_slices(tokenizing, self.out, on_event=self.watch)
-        for expected, problem in damaged.items():
-            self._note(f"{problem}; its slice is tokenized again")
-            self.out.remove(expected.record_name)
-        return self.plan.tokenizing_with(tokenizing.tokenizer) if damaged else tokenizing
-
     def _tokenize(self, tokenizing: TokenizePlan) -> Summary:
         """Run the tokenizing stage, verify the output and publish it."""
         export_pass = same_pass(self.recipe, tokenizing, self.out)
         exported = finished_exports(self.recipe, self.out)
-        is_published = bool(self.plan.published)
         self._begin_changes()
-        if not is_published:
-            tokenizing = self._check_reused(tokenizing)
         if export_pass is not None:
             export_pass.begin()
-        records = tokenize(tokenizing, self.out, same_pass=export_pass, on_event=self.watch)
+        completed = tokenize(
+            tokenizing,
+            self.out,
+            is_published=bool(self.plan.published),
+            same_pass=export_pass,
+            on_event=self.watch,
+        )
+        records = [record for record in completed.records if record is not None]
         output = tokenizing.output(records)
         self._check(output, tokenizing, records)
         totals = output.manifest.totals
@@ -299,8 +291,9 @@ class _Run:
         self.watch(Activity(text="publishing the manifest"))
         self._publish(output)
         self.has_changed = True
-        made = {expected.record_name for expected in tokenizing.todo}
-        exports = self._export(exportings(self.recipe, self.out, finished=exported, made=made))
+        exports = self._export(
+            exportings(self.recipe, self.out, finished=exported, made=completed.made)
+        )
         summary = self._summary(tokenizing.tokenizer, output, verification, exports=exports)
         summary = replace(summary, times=self.watch.journaling.times())
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))

@@ -76,6 +76,9 @@ class Stage(Generic[_Item, R]):
     tasks_of: Callable[[Sequence[_Item]], list[Task]]
     """Returns the tasks of items that are not done; a task can make several."""
     rules: TaskRules
+    check: Callable[[_Item, Record[R]], Task | None] | None = None
+    """Returns the task that reads the files of a result which an unfinished run has left, and
+    returns their problems; None if the files need not be read."""
     leave_out: Callable[[TaskResult], None] | None = None
     """Writes the records of a task that failed and may be skipped; None: they get no record."""
 
@@ -86,6 +89,8 @@ class StageResult(Generic[R]):
 
     records: tuple[Record[R] | None, ...]
     """In the order of the items; None for an item that failed and may be skipped."""
+    made: frozenset[str]
+    """The names of the records of the items that this run has made."""
     skipped: tuple[TaskResult, ...]
     """The tasks that failed."""
 
@@ -95,7 +100,8 @@ def complete(
 ) -> StageResult[R]:
     """Run the tasks of the items that are not done, and return the records of all items.
 
-    Damaged records are removed, and their items are made again. Requires a session.
+    Damaged records are removed, and those of damaged files; their items are made again. Requires a
+    session.
 
     Args:
         stage: The items and their tasks.
@@ -113,6 +119,7 @@ def complete(
         for note in found.notes(results.folder):
             on_event(Note(text=note))
     found.remove_damaged(results.folder)
+    found = _checked(stage, found, on_event)
     pairs = zip(results.items, found.records, strict=True)
     todo = [item for item, record in pairs if record is None]
     tasks = stage.tasks_of(todo)
@@ -140,7 +147,33 @@ def complete(
             )
     again = iter(made.records)
     records = tuple(next(again) if record is None else record for record in found.records)
-    return StageResult(records=records, skipped=tuple(skipped))
+    names = frozenset(item.record_name for item in todo)
+    return StageResult(records=records, made=names, skipped=tuple(skipped))
+
+
+def _checked(stage: Stage[_Item, R], found: FoundRecords[R], on_event: OnEvent) -> FoundRecords[R]:
+    """Remove the records whose files have changed since an unfinished run wrote them."""
+    tasks: dict[str, Task] = {}
+    indexes: dict[str, int] = {}
+    records = list(found.records)
+    for index, (item, record) in enumerate(zip(stage.results.items, records, strict=True)):
+        task = None if record is None or stage.check is None else stage.check(item, record)
+        if task is not None:
+            tasks[task.name], indexes[task.name] = task, index
+
+    def add(ended: TaskResult) -> int:
+        for problem in ended.result[:1]:
+            index = indexes[ended.task.name]
+            on_event(Note(text=f"{problem}; its result is made again"))
+            stage.results.folder.remove(stage.results.items[index].record_name)
+            records[index] = None
+        return ended.task.num_bytes
+
+    if not tasks:
+        return found
+    rules = TaskRules(on_result=add)
+    run_stage(REUSE_STAGE, list(tasks.values()), num_done=0, on_event=on_event, rules=rules)
+    return replace(found, records=tuple(records))
 
 
 def run_stage(

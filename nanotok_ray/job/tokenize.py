@@ -10,9 +10,14 @@ from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, Shar
 from nanotok_ray.job.bad_documents import GivingUp, give_up_after
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import Stage, TaskRules, complete, format_failure
+from nanotok_ray.job.stage import Stage, StageResult, TaskRules, complete, format_failure
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.work import TokenizeWork, tokenize_work, tokenized_record
+from nanotok_ray.job.work import (
+    TokenizeWork,
+    reused_slice_problems,
+    tokenize_work,
+    tokenized_record,
+)
 from nanotok_ray.recipe import (
     GROUNDING,
     IMAGE_TOKENS,
@@ -36,7 +41,7 @@ from nanotok_ray.shards import (
     slice_results,
     write_record,
 )
-from nanotok_ray.shards.check import record_problems
+from nanotok_ray.shards.check import record_problems, work_of
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -207,11 +212,17 @@ def _results(
 
 
 def tokenize(
-    tokenizing: TokenizePlan, out: Folder, *, same_pass: SamePass | None = None, on_event: OnEvent
-) -> list[Record[ShardRecord]]:
+    tokenizing: TokenizePlan,
+    out: Folder,
+    *,
+    is_published: bool = False,
+    same_pass: SamePass | None = None,
+    on_event: OnEvent,
+) -> StageResult[ShardRecord]:
     """Tokenize the unfinished slices and return the records of all slices; requires a session.
 
-    With `same_pass` workers also export each slice that they tokenize.
+    With `same_pass` workers also export each slice that they tokenize. Unless the output was
+    published, the files of finished slices are read and compared with their records.
 
     A slice that failed permanently and may be skipped gets a record that marks it as skipped. The
     next run tries it again.
@@ -230,6 +241,16 @@ def tokenize(
                 write_record(out, expected.record_name, record)
         on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
 
+    def check(expected: ExpectedSlice, record: Record[ShardRecord]) -> Task:
+        """Return the task that reads the files of a slice, which no manifest names."""
+        work = work_of(out, expected, record, model=tokenizing.tokenizer.model)
+        return Task(
+            name=f"check {_name(expected)}",
+            work=reused_slice_problems,
+            argument=work,
+            num_bytes=work.file_bytes,
+        )
+
     stage = Stage(
         name="tokenize",
         results=_results(out, tokenizing.expected, tokenizing.tokenizer),
@@ -239,10 +260,10 @@ def tokenize(
             max_skipped=tokenizing.max_skipped,
             deadline=tokenizing.slice_deadline,
         ),
+        check=None if is_published else check,
         leave_out=leave_out,
     )
-    completed = complete(stage, found=tokenizing.found, on_event=on_event)
-    return [record for record in completed.records if record is not None]
+    return complete(stage, found=tokenizing.found, on_event=on_event)
 
 
 def _reads(todo: Sequence[ExpectedSlice]) -> Iterable[list[ExpectedSlice]]:

@@ -10,17 +10,15 @@ from nanotok_ray.errors import VerificationError
 from nanotok_ray.formats import RECORDS
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import current_executor
-from nanotok_ray.job.stage import REUSE_STAGE, TaskRules, format_failure, run_stage
+from nanotok_ray.job.stage import TaskRules, format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.tokenize import TokenizePlan
-from nanotok_ray.shards import ExpectedSlice, OutputDepth, Verification, verify_output
+from nanotok_ray.shards import OutputDepth, Verification, verify_output
 from nanotok_ray.shards.check import (
     CheckFailure,
     Result,
     SliceCheck,
     SliceWork,
     check_slice,
-    work_of,
 )
 from nanotok_ray.storage import Folder
 
@@ -61,40 +59,6 @@ def verify(
     depth: OutputDepth = "sample" if sample else "files"
     depth = "full" if deep else "masks" if masks else depth
     return verify_output(folder, depth=depth, run=run)
-
-
-def damaged_slices(
-    tokenizing: TokenizePlan, out: Folder, *, on_event: OnEvent = ignore
-) -> dict[ExpectedSlice, str]:
-    """Read the files of slices that an unfinished run has tokenized; requires a session.
-
-    Return the first problem of each damaged slice.
-
-    Raises:
-        SliceError: The files of a slice could not be read.
-    """
-    reused = [
-        (expected, record)
-        for expected, record in zip(tokenizing.expected, tokenizing.records, strict=True)
-        if record is not None
-    ]
-    works = [
-        work_of(out, expected, record, model=tokenizing.tokenizer.model)
-        for expected, record in reused
-    ]
-    slices = {work.record_name: expected for work, (expected, _) in zip(works, reused, strict=True)}
-    damaged: dict[ExpectedSlice, str] = {}
-
-    def add(ended: TaskResult) -> int:
-        check: SliceCheck = ended.result
-        if check.problems:
-            damaged[slices[ended.task.argument.record_name]] = check.problems[0]
-        return ended.task.num_bytes
-
-    if works:
-        tasks = [_task(work) for work in works]
-        run_stage(REUSE_STAGE, tasks, num_done=0, on_event=on_event, rules=TaskRules(on_result=add))
-    return damaged
 
 
 def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -> list[Result]:

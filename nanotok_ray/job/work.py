@@ -28,7 +28,7 @@ from nanotok_ray.shards import (
     tokenize_slices,
     write_record,
 )
-from nanotok_ray.shards.check import check_files, record_problems
+from nanotok_ray.shards.check import SliceWork, check_files, check_slice, record_problems
 from nanotok_ray.shards.settings import Vocabulary, shard_key
 from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
 from nanotok_ray.storage import Folder
@@ -232,6 +232,11 @@ def tokenize_work(work: TokenizeWork) -> int | AllBad:
         except AllBadError as found_bad:
             return _given_up(found_bad, folder, listed=listed)
     return _result(done, listed=listed)
+
+
+def reused_slice_problems(work: SliceWork) -> tuple[str, ...]:
+    """Compare the files of a slice that an unfinished run has left with their record."""
+    return check_slice(work).problems
 
 
 def tokenized_record(folder: Folder, expected: ExpectedSlice) -> Record[ShardRecord] | None:
