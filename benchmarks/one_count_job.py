@@ -18,12 +18,12 @@ import resident
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.job import (
     Event,
+    Runtime,
     StageEnded,
     Task,
     Training,
     count_work,
     training_of,
-    use_executor,
 )
 from nanotok_ray.job.counting import CountedSlices, count
 from nanotok_ray.recipe import load_recipe
@@ -40,7 +40,7 @@ def main() -> None:
     training = training_of(recipe, make_plan(recipe))
     shutil.rmtree(recipe.output.path, ignore_errors=True)
     start = time.perf_counter()
-    with ray_session(cpus=workers), use_executor(RayExecutor()):
+    with ray_session(cpus=workers):
         started = time.perf_counter()
         warm(training, workers)
         resident.reset_peak()
@@ -50,7 +50,7 @@ def main() -> None:
             if isinstance(event, StageEnded):
                 ended.append(event)
 
-        counted = count(training, on_event=on_event)
+        counted = count(training, Runtime(RayExecutor(), on_event=on_event))
         record = figures(counted, sum(event.seconds for event in ended))
         peak = resident.peak()
     print(json.dumps(record | {"start_seconds": started - start, "driver_bytes": peak}))

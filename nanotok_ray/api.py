@@ -7,7 +7,6 @@ export run in threads of this process by default.
 """
 
 import os
-from collections.abc import Callable
 from typing import Any, Literal
 
 from nanotok_ray.errors import RecipeError
@@ -18,15 +17,13 @@ from nanotok_ray.job import (
     JobPlan,
     LocalExecutor,
     OnEvent,
-    StageTimes,
+    Runtime,
     Start,
     Summary,
-    executor_in_use,
     exporting,
     ignore,
     plan_job,
     run_job,
-    use_executor,
     verifying,
 )
 from nanotok_ray.recipe import Recipe
@@ -102,11 +99,9 @@ def prepare(
         NanotokError: The job failed, with a class of `nanotok_ray.errors`; nothing is published,
             and finished work is kept.
     """
-    with use_executor(_executor(executor, address)):
-        start = Start(
-            "prepare", cpus=cpus, resplit=resplit, relearn=relearn, watch=StageTimes(on_event)
-        )
-        return run_job(recipe, start, write_page=write_report)
+    runtime = Runtime(_executor(executor, address), cpus, on_event)
+    start = Start("prepare", resplit=resplit, relearn=relearn)
+    return run_job(recipe, start, runtime, write_page=write_report)
 
 
 def train(
@@ -119,9 +114,8 @@ def train(
     on_event: OnEvent = ignore,
 ) -> Summary:
     """Learn the tokenizer without tokenizing. Arguments and errors are those of `prepare`."""
-    with use_executor(_executor(executor, address)):
-        start = Start("train", cpus=cpus, resplit=resplit, watch=StageTimes(on_event))
-        return run_job(recipe, start, write_page=write_report)
+    runtime = Runtime(_executor(executor, address), cpus, on_event)
+    return run_job(recipe, Start("train", resplit=resplit), runtime, write_page=write_report)
 
 
 def tokenize(
@@ -137,9 +131,8 @@ def tokenize(
 
     Arguments and errors are those of `prepare`.
     """
-    with use_executor(_executor(executor, address)):
-        start = Start("tokenize", cpus=cpus, resplit=resplit, watch=StageTimes(on_event))
-        return run_job(recipe, start, write_page=write_report)
+    runtime = Runtime(_executor(executor, address), cpus, on_event)
+    return run_job(recipe, Start("tokenize", resplit=resplit), runtime, write_page=write_report)
 
 
 def export(
@@ -166,14 +159,13 @@ def export(
     Raises:
         NanotokError: A class of `nanotok_ray.errors`.
     """
-    with use_executor(_executor(executor, address, default=_in_threads(cpus))):
-        return exporting.export(
-            _folder(output),
-            parse_layout(layout) if isinstance(layout, str) else layout,
-            folder=None if folder is None else _folder(folder),
-            cpus=cpus,
-            on_event=on_event,
-        )
+    runtime = Runtime(_executor(executor, address, in_threads=cpus is None), cpus, on_event)
+    return exporting.export(
+        _folder(output),
+        parse_layout(layout) if isinstance(layout, str) else layout,
+        runtime,
+        folder=None if folder is None else _folder(folder),
+    )
 
 
 def verify(
@@ -206,10 +198,8 @@ def verify(
     Raises:
         NanotokError: A class of `nanotok_ray.errors`; the output cannot be verified at all.
     """
-    with use_executor(_executor(executor, address, default=_in_threads(cpus))):
-        return verifying.verify(
-            _folder(output), cpus=cpus, sample=sample, deep=deep, masks=masks, on_event=on_event
-        )
+    runtime = Runtime(_executor(executor, address, in_threads=cpus is None), cpus, on_event)
+    return verifying.verify(_folder(output), runtime, sample=sample, deep=deep, masks=masks)
 
 
 def verify_export(
@@ -220,25 +210,18 @@ def verify_export(
     Raises:
         NanotokError: A class of `nanotok_ray.errors`.
     """
-    with use_executor(_executor(None, None, default=lambda: LocalExecutor(in_threads=True))):
-        return exporting.verify_export(folder, out, cpus=cpus, on_event=on_event)
+    runtime = Runtime(LocalExecutor(in_threads=True), cpus, on_event)
+    return exporting.verify_export(folder, out, runtime)
 
 
 def _folder(location: Location) -> Folder:
     return location if isinstance(location, Folder) else Folder(os.fspath(location))
 
 
-def _in_threads(cpus: int | None) -> Callable[[], Executor] | None:
-    return (lambda: LocalExecutor(in_threads=True)) if cpus is None else None
-
-
 def _executor(
-    executor: Executor | str | None,
-    address: str | None,
-    *,
-    default: Callable[[], Executor] | None = None,
+    executor: Executor | str | None, address: str | None, *, in_threads: bool = False
 ) -> Executor:
-    """Return the chosen executor, else the executor in use, else the default, else Ray.
+    """Return the chosen executor, else threads of this process if `in_threads` is set, else Ray.
 
     Raises:
         RecipeError: No executor has this name, or the executor does not accept an address.
@@ -251,10 +234,8 @@ def _executor(
         if address is not None:
             raise RecipeError(f'address {address!r} is for Ray, and executor is "local"; drop one')
         return LocalExecutor()
-    if executor is None and address is None:
-        found = executor_in_use() or (None if default is None else default())
-        if found is not None:
-            return found
+    if executor is None and address is None and in_threads:
+        return LocalExecutor(in_threads=True)
     from nanotok_ray.cluster import RayExecutor  # noqa: PLC0415 - where it is used
 
     return RayExecutor(address=address)

@@ -42,11 +42,10 @@ def _copies_of_this_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a job's tasks one after the other in this process, without Ray."""
-    from nanotok_ray.job import use_executor  # noqa: PLC0415 - slow to import
-    from tests.support.executors import InProcess  # noqa: PLC0415 - as above
+    from tests.support.executors import InProcess, in_place_of_ray  # noqa: PLC0415 - as above
 
     monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
-    with use_executor(InProcess()):
+    with in_place_of_ray(InProcess()):
         yield
 
 

@@ -1,7 +1,6 @@
 """Jobs on Ray: the executor, its calls as Ray tasks, and the cause of each of Ray's errors."""
 
 import os
-import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
@@ -263,24 +262,3 @@ class RayExecutor(Executor):
             metrics(event)
 
         return listen
-
-    def driver(self) -> tuple[str, str]:
-        """Return cluster and job of this driver, or empty strings without Ray."""
-        ray = sys.modules.get("ray")  # the session imports it, after setting its environment
-        try:
-            if ray is None or not ray.is_initialized():
-                return "", ""
-            from ray._private.worker import global_worker  # noqa: PLC0415 - as above
-
-            return str(global_worker.node.cluster_id.hex()), ray.get_runtime_context().get_job_id()
-        except Exception:  # Ray does not report it, for any reason
-            return "", ""
-
-    def is_dead_driver(self, job: str) -> bool:
-        """Return whether Ray lists the driver of a job as dead."""
-        try:
-            from ray._private.state import state  # noqa: PLC0415 - as above
-
-            return any(row["JobID"] == job and row["IsDead"] for row in state.job_table())
-        except Exception:  # as above
-            return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         StageStarted,
         ignore,
     )
-    from nanotok_ray.job.executor import Executor, current_executor, executor_in_use, use_executor
+    from nanotok_ray.job.executor import Executor, Runtime
     from nanotok_ray.job.exporting import ExportResult
     from nanotok_ray.job.forecast import Forecast, StageProgress, TimeLeft
     from nanotok_ray.job.frozen_plan import frozen_plan
@@ -104,7 +104,7 @@ else:
                 "Activity Advanced AttemptFailed ClusterSize Event Note OnEvent Planned "
                 "PlannedStage SliceEnded StageEnded StageStarted ignore"
             ),
-            "executor": "Executor current_executor executor_in_use use_executor",
+            "executor": "Executor Runtime",
             "frozen_plan": "frozen_plan",
             "exporting": "ExportResult",
             "forecast": "Forecast StageProgress TimeLeft",
@@ -183,6 +183,7 @@ __all__ = [
     "RunHead",
     "RunJournal",
     "RunStatus",
+    "Runtime",
     "SharedFolder",
     "SliceEnded",
     "Stage",
@@ -205,8 +206,6 @@ __all__ = [
     "call_failure",
     "check_special_tokens",
     "count_work",
-    "current_executor",
-    "executor_in_use",
     "frozen_plan",
     "give_up_after",
     "ignore",
@@ -234,5 +233,4 @@ __all__ = [
     "terminable",
     "tokenize_work",
     "training_of",
-    "use_executor",
 ]

@@ -9,7 +9,7 @@ from nanotok_ray.counts import CountSettings, resolve_pattern
 from nanotok_ray.errors import PlanError
 from nanotok_ray.formats import CountRecord, key_of
 from nanotok_ray.job.bad_documents import GivingUp, give_up_after
-from nanotok_ray.job.events import OnEvent
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import Stage, TaskRules, complete
 from nanotok_ray.job.task import Task, TaskResult
@@ -259,7 +259,7 @@ def _task(work: CountWork) -> Task:
     )
 
 
-def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
+def count(training: Training, runtime: Runtime) -> CountedSlices:
     """Count the slices that are not counted yet; requires a session.
 
     Raises:
@@ -270,8 +270,8 @@ def count(training: Training, *, on_event: OnEvent) -> CountedSlices:
     works = [replace(training.work(slice_), give_up_after=after) for slice_ in training.slices]
     limit = training.recipe.limits.max_chars
     if limit is not None:
-        return _count_up_to(training, works, limit, on_event)
-    completed = complete(_stage(training, works), on_event=on_event)
+        return _count_up_to(training, works, limit, runtime)
+    completed = complete(_stage(training, works), runtime)
     return counted_of(works, _by_name(works, completed.records), completed.skipped)
 
 
@@ -290,7 +290,7 @@ def _by_name(
 
 
 def _count_up_to(
-    training: Training, works: Sequence[CountWork], limit: int, on_event: OnEvent
+    training: Training, works: Sequence[CountWork], limit: int, runtime: Runtime
 ) -> CountedSlices:
     """Count up to and including the document that exceeds the limit, as nanochat does."""
     known: dict[str, Record[CountRecord]] = {}
@@ -299,7 +299,7 @@ def _count_up_to(
 
     def run(chosen: Sequence[CountWork]) -> None:
         stage = _stage(training, chosen, skipped=len(skipped))
-        completed = complete(stage, on_event=on_event)
+        completed = complete(stage, runtime)
         known.update(_by_name(chosen, completed.records))
         skipped.extend(completed.skipped)
         left_out.update(ended.task.argument.name for ended in completed.skipped)

@@ -1,11 +1,12 @@
 """Executors run the tasks of a job: sessions, and in them the runner over a pool of workers.
 
-The stages ask `current_executor()`, which the functions of `nanotok_ray.api` set.
+A stage is given a `Runtime`: the executor, and the listener of its events.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nanotok_ray.job.events import OnEvent, ignore
@@ -95,50 +96,17 @@ class Executor(ABC):
         """Return a new listener that records the metrics of one run."""
         return ignore
 
-    def driver(self) -> tuple[str, str]:
-        """Return the cluster and the job that this process drives; empty if there is none."""
-        return "", ""
 
-    def is_dead_driver(self, job: str) -> bool:
-        """Return whether the driver of another job of this cluster has ended for sure."""
-        del job
-        return False
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Where the tasks of a run are processed, and what is called with its events."""
 
+    executor: Executor
+    cpus: int | None = None
+    """The CPUs to use where the executor starts workers itself; None: all of them."""
+    on_event: OnEvent = ignore
+    """Called with the events of start, progress, notes and end."""
 
-_executors: list[Executor] = []
-"""The ones that `use_executor` has set; the last one is used."""
-
-
-def executor_in_use() -> Executor | None:
-    """Return the executor that `use_executor` has set last, None outside of its blocks."""
-    return _executors[-1] if _executors else None
-
-
-def current_executor() -> Executor:
-    """Return the executor that jobs of this process use.
-
-    Raises:
-        RuntimeError: No executor is set: call the functions of `nanotok_ray.api`.
-    """
-    executor = executor_in_use()
-    if executor is None:
-        raise RuntimeError("no executor is set: call nanotok_ray.api, or use_executor()")
-    return executor
-
-
-@contextmanager
-def use_executor(executor: Executor) -> Iterator[None]:
-    """Use another executor for all jobs of this process while the block runs.
-
-    The executor is set for the whole process and not for the current thread only, because a job
-    may ask for it from a thread that it started. Blocks may be nested; they must not overlap
-    otherwise, so do not call this from several threads.
-
-    Args:
-        executor: The executor that `current_executor` returns inside the block.
-    """
-    _executors.append(executor)
-    try:
-        yield
-    finally:
-        _executors.pop()
+    def session(self, shared: Collection[Shared] = ()) -> AbstractContextManager[None]:
+        """Open a session of the executor; sessions may be nested."""
+        return self.executor.session(cpus=self.cpus, shared=shared)

@@ -36,8 +36,8 @@ from nanotok_ray.exports import (
     write_export,
 )
 from nanotok_ray.formats import MANIFEST_NAME, Export, ExportRecord
-from nanotok_ray.job.events import Event, OnEvent, ignore
-from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.events import Event
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import Stage, TaskRules, complete, run_stage
@@ -85,19 +85,17 @@ def export_folder(out: Folder, layout: Layout) -> Folder:
 def export(
     out: Folder,
     layout: Layout,
+    runtime: Runtime,
     *,
     folder: Folder | None = None,
-    cpus: int | None = None,
-    on_event: OnEvent = ignore,
 ) -> ExportResult:
     """Write a finished output in another layout.
 
     Args:
         out: The output folder of a job.
         layout: The layout with its options.
+        runtime: The executor and the listener.
         folder: The folder to write to; None: `export/NAME` in the output.
-        cpus: CPUs to use where the executor starts workers itself; None: all of them.
-        on_event: Called with the events of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: The output has no manifest.
@@ -109,10 +107,10 @@ def export(
     """
     exporting = ExportPlan.of(out, layout, folder=folder)
     if exporting.is_done:
-        return exporting.run(on_event)
+        return exporting.run(runtime)
     has_tasks = exporting.todo or exporting.reused
-    session = current_executor().session(cpus=cpus) if has_tasks else nullcontext()
-    with session, _held(out, exporting.folder, on_event) as guarded:
+    session = runtime.session() if has_tasks else nullcontext()
+    with session, _held(out, exporting.folder, runtime) as guarded:
         current = ExportPlan.of(
             out, layout, folder=folder
         )  # the previous holder may have changed it
@@ -120,21 +118,21 @@ def export(
 
 
 @contextmanager
-def _held(out: Folder, folder: Folder, on_event: OnEvent) -> Iterator[OnEvent]:
+def _held(out: Folder, folder: Folder, runtime: Runtime) -> Iterator[Runtime]:
     """Hold the lease of the output that contains the folder, which excludes other runs.
 
-    Yields the function to call with events, which checks that the lease is still held.
+    Yields the runtime with a listener which checks that the lease is still held.
     """
     if not folder.url.startswith(f"{out.url}/"):
-        yield on_event
+        yield runtime
         return
-    with leased(out, command="export", on_event=on_event) as lease:
+    with leased(out, command="export", on_event=runtime.on_event) as lease:
 
         def guarded(event: Event) -> None:
             lease.guard(event)
-            on_event(event)
+            runtime.on_event(event)
 
-        yield guarded
+        yield replace(runtime, on_event=guarded)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,7 +194,7 @@ class ExportPlan:
         """Whether the export is complete."""
         return self.is_whole and not self.todo
 
-    def run(self, on_event: OnEvent) -> ExportResult:
+    def run(self, runtime: Runtime) -> ExportResult:
         """Export the unfinished units, then write the common files and export.json.
 
         The units run as tasks of the open session.
@@ -213,7 +211,7 @@ class ExportPlan:
                 rules=TaskRules(fatal=(NanotokError,)),
                 check=self._check,
             )
-            completed = complete(stage, found=self.found, on_event=on_event)
+            completed = complete(stage, runtime, found=self.found)
             records, units_done = completed.records, len(completed.made)
         exported = _exported(self.works, records)
         self._check_output()  # files of a job that runs now would look like orphaned files
@@ -365,7 +363,7 @@ CHECK_STAGE = "verify"
 
 
 def verify_export(
-    folder: Folder, out: Folder, *, cpus: int | None = None, on_event: OnEvent = ignore
+    folder: Folder, out: Folder, runtime: Runtime
 ) -> tuple[dict[str, Any], list[str]]:
     """Compare every document of an export with the shards.
 
@@ -394,14 +392,9 @@ def verify_export(
         return ended.task.num_bytes
 
     tasks = [replace(_task(work), work=check_unit, shared=()) for work in works]
-    with current_executor().session(cpus=cpus):
-        run_stage(
-            CHECK_STAGE,
-            tasks,
-            num_done=0,
-            on_event=on_event,
-            rules=TaskRules(on_result=add, fatal=(NanotokError,)),
-        )
+    rules = TaskRules(on_result=add, fatal=(NanotokError,))
+    with runtime.session():
+        run_stage(CHECK_STAGE, tasks, runtime, num_done=0, rules=rules)
     joint = (file_problem(folder, file) for file in export.joint_files)
     found = [problem for unit_problems in problems.values() for problem in unit_problems]
     return values, found + list(filter(None, joint))

@@ -2,11 +2,10 @@
 
 import os
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from nanotok_ray.job.executor import executor_in_use
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -38,8 +37,7 @@ class Holder:
     @classmethod
     def this_process(cls) -> "Self":
         """Return the identity of the current process."""
-        executor = executor_in_use()
-        cluster, job = ("", "") if executor is None else executor.driver()
+        cluster, job = _ray_driver()
         return cls(
             host=socket.gethostname(),
             machine=_read("/etc/machine-id"),
@@ -86,10 +84,28 @@ class Holder:
         """Return whether Ray reports that the driver has ended, if both use the same cluster."""
         if not self.ray_job or not self.ray_cluster or self.ray_cluster != me.ray_cluster:
             return False
-        executor = executor_in_use()
-        if executor is None or self.ray_job == me.ray_job:
-            return False
-        return executor.is_dead_driver(self.ray_job)
+        return self.ray_job != me.ray_job and _is_dead_driver(self.ray_job)
+
+
+def _ray_driver() -> tuple[str, str]:
+    """Return cluster and job of this driver, or empty strings without Ray."""
+    ray = sys.modules.get("ray")  # the session imports it, after setting its environment
+    try:
+        if ray is None or not ray.is_initialized():
+            return "", ""
+        worker = sys.modules["ray._private.worker"].global_worker
+        return str(worker.node.cluster_id.hex()), ray.get_runtime_context().get_job_id()
+    except Exception:  # Ray does not report it, for any reason
+        return "", ""
+
+
+def _is_dead_driver(job: str) -> bool:
+    """Return whether Ray lists the driver of a job as dead."""
+    try:
+        rows = sys.modules["ray._private.state"].state.job_table()
+        return any(row["JobID"] == job and row["IsDead"] for row in rows)
+    except Exception:  # as above
+        return False
 
 
 def _process(pid: int) -> tuple[str, str]:

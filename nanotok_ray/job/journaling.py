@@ -39,7 +39,6 @@ from nanotok_ray.job.events import (
     StageStarted,
     ignore,
 )
-from nanotok_ray.job.executor import current_executor, executor_in_use
 from nanotok_ray.job.journal import (
     DONE,
     FAILED,
@@ -117,9 +116,8 @@ class JournalRows:
         return StageProgressRow(done=event.done, todo=event.todo)
 
 
-def run_head(recipe: Recipe, command: str, *, run: int, began: float) -> RunHead:
+def run_head(recipe: Recipe, command: str, executor: str, *, run: int, began: float) -> RunHead:
     """Return the first row of a run: its command, its start, its machine and its versions."""
-    executor = executor_in_use()
     head = RunHead(
         format=JOURNAL_FORMAT,
         run=run,
@@ -130,7 +128,7 @@ def run_head(recipe: Recipe, command: str, *, run: int, began: float) -> RunHead
         pid=os.getpid(),
         version=nanotok_ray.__version__,
         core=_core.cpu_level(),
-        executor="" if executor is None else executor.name,
+        executor=executor,
         python=platform.python_version(),
         ray_job="",
         ray="",
@@ -176,6 +174,8 @@ class Journaling:
     recipe: Recipe | None = None
     """The recipe of the run; None: nothing is recorded."""
     command: str = ""
+    executor: str = ""
+    """The name of the executor."""
     on_event: OnEvent = ignore
     """Called with a note if the journal could not be written."""
     now: Callable[[], float] = time.time
@@ -300,7 +300,7 @@ class Journaling:
             self._journal.add(row, soon=soon)
 
     def _head(self, recipe: Recipe, run: int) -> object:
-        head = run_head(recipe, self.command, run=run, began=self._began)
+        head = run_head(recipe, self.command, self.executor, run=run, began=self._began)
         assert head.cpus is not None
         assert head.nodes is not None
         self._rows.cluster = ClusterSize(cpus=head.cpus, nodes=head.nodes)
@@ -342,7 +342,7 @@ class StageTimes:
     check: OnEvent = ignore
     """Raises an error if the run must not continue; called last, just before it continues."""
     journaling: Journaling = field(default_factory=Journaling)
-    metrics: OnEvent = field(default_factory=lambda: current_executor().metrics())
+    metrics: OnEvent = ignore
 
     def __call__(self, event: Event) -> None:
         """Pass one event to the journal, the metrics, the listener and the check, in this order."""
@@ -355,9 +355,11 @@ class StageTimes:
         self.check(event)
 
     @contextmanager
-    def journalled(self, recipe: Recipe, command: str) -> Iterator[None]:
+    def journalled(self, recipe: Recipe, command: str, executor: str) -> Iterator[None]:
         """Keep a journal of the run in the block, from its first lease to its end."""
-        self.journaling = Journaling(recipe, command, on_event=self.on_event, stages=self.stages)
+        self.journaling = Journaling(
+            recipe, command, executor, on_event=self.on_event, stages=self.stages
+        )
         try:
             yield
         except BaseException as error:

@@ -25,7 +25,7 @@ from nanotok_ray.job.bad_documents import first_quarantined
 from nanotok_ray.job.changes import setting_changes
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted, ignore
-from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.exporting import (
     ExportPlan,
     ExportResult,
@@ -85,14 +85,13 @@ class Start:
 
     command: str
     """prepare, train or tokenize."""
-    cpus: int | None
-    resplit: bool
-    watch: StageTimes
-    """The listener for all events, which keeps the journal."""
+    resplit: bool = False
     relearn: bool = False
 
 
-def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) -> Summary:
+def run_job(
+    recipe: Recipe, start: Start, runtime: Runtime, *, write_page: WritePage = no_page
+) -> Summary:
     """Run the job of a command.
 
     A run that held the lease writes a report page, even if it failed, but not if it was terminated.
@@ -100,22 +99,32 @@ def run_job(recipe: Recipe, start: Start, *, write_page: WritePage = no_page) ->
     Args:
         recipe: The recipe.
         start: The command and its options.
+        runtime: The executor and the listener.
         write_page: Writes the report page.
 
     Raises:
         NanotokError: A subclass. Nothing is published, and finished slices are kept.
     """
-    current_executor().check()  # before planning, which can take long
-    with start.watch.journalled(recipe, start.command):
-        return _Run(recipe, start, write_page).run()
+    executor = runtime.executor
+    executor.check()  # before planning, which can take long
+    watch = StageTimes(runtime.on_event, metrics=executor.metrics())
+    with watch.journalled(recipe, start.command, executor.name):
+        return _Run(recipe, start, replace(runtime, on_event=watch), watch, write_page).run()
 
 
 class _Run:
     """One run, which makes its plan, executes it under the lease, and returns the summary."""
 
-    def __init__(self, recipe: Recipe, start: Start, write_page: WritePage) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        start: Start,
+        runtime: Runtime,
+        watch: StageTimes,
+        write_page: WritePage,
+    ) -> None:
         self.recipe, self.start, self.write_page = recipe, start, write_page
-        self.watch, self.out = start.watch, Folder(recipe.output.path)
+        self.runtime, self.watch, self.out = runtime, watch, Folder(recipe.output.path)
         self.noted: set[str] = set()
         self.learned: Record[LearnRecord] | None = None
         self.has_changed = False
@@ -225,7 +234,7 @@ class _Run:
     def _train(self, training: Training) -> Tokenizer:
         """Run the counting stage and the learner."""
         self._begin_changes()
-        tokenizer = train(training, self.out, on_event=self.watch)
+        tokenizer = train(training, self.out, self.runtime)
         self.has_changed = True
         self.learned = learn_record(self.out)
         return tokenizer
@@ -277,9 +286,9 @@ class _Run:
         completed = tokenize(
             tokenizing,
             self.out,
+            self.runtime,
             is_published=bool(self.plan.published),
             same_pass=export_pass,
-            on_event=self.watch,
         )
         records = [record for record in completed.records if record is not None]
         output = tokenizing.output(records)
@@ -322,9 +331,8 @@ class _Run:
     def _session(self, *sources: Shared) -> Iterator[None]:
         """Open a session, whose nodes must share the folders and some sources."""
         shared = (*shared_folders(self.out.url, self.recipe.output.work), *sources)
-        executor = current_executor()
-        self.watch(Activity(text=executor.starting()))
-        with executor.session(cpus=self.start.cpus, shared=shared):
+        self.watch(Activity(text=self.runtime.executor.starting()))
+        with self.runtime.session(shared):
             yield
             self.watch(Activity(text="closing the session"))
 
@@ -344,7 +352,7 @@ class _Run:
         results = []
         for exporting in todo:
             with self._session() if exporting.todo or exporting.reused else nullcontext():
-                results.append(exporting.run(self.watch))
+                results.append(exporting.run(self.runtime))
         return results
 
     def _summary(

@@ -36,6 +36,7 @@ from nanotok_ray.job.counting import (
     training_of,
 )
 from nanotok_ray.job.events import Note, OnEvent
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.frozen_plan import plan_for
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import ENDS_STAGE, Stage, TaskRules, complete
@@ -64,20 +65,20 @@ MERGE_ABOVE = 2048
 """The maximum number of count files that are summed without merging them first."""
 
 
-def merge_first(work: str, counted: CountedSlices, *, on_event: OnEvent) -> CountedSlices:
+def merge_first(work: str, counted: CountedSlices, runtime: Runtime) -> CountedSlices:
     """Merge the count files if there are more than `MERGE_ABOVE`; requires a session.
 
     Args:
         work: URL of the work folder.
         counted: The slices, their records, and the files.
-        on_event: called with the events of the stage `merge`.
+        runtime: the executor, and the listener of the events of the stage `merge`.
 
     Raises:
         SliceError: a group could not be merged.
     """
     if not (works := merge_works(work, counted)):
         return counted
-    complete(_stage("merge", works, MergeRecord, merge_work), on_event=on_event)
+    complete(_stage("merge", works, MergeRecord, merge_work), runtime)
     return _merged(counted, works)
 
 
@@ -177,7 +178,7 @@ class WeightedCounts:
         return reduced
 
 
-def sum_parts(summed: WeightedCounts, *, on_event: OnEvent) -> WeightedCounts:
+def sum_parts(summed: WeightedCounts, runtime: Runtime) -> WeightedCounts:
     """Sum the parts as tasks if the count files are large; requires a session.
 
     Raises:
@@ -186,7 +187,7 @@ def sum_parts(summed: WeightedCounts, *, on_event: OnEvent) -> WeightedCounts:
     works = reduce_works(summed)
     if not works:
         return summed
-    completed = complete(_stage("reduce", works, SumRecord, reduce_work), on_event=on_event)
+    completed = complete(_stage("reduce", works, SumRecord, reduce_work), runtime)
     return replace(summed, parts=tuple(filter(None, completed.records)))
 
 

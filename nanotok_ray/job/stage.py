@@ -26,7 +26,7 @@ from nanotok_ray.job.events import (
     StageEnded,
     StageStarted,
 )
-from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.executor import Executor, Runtime
 from nanotok_ray.job.runner import TaskListener
 from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
 from nanotok_ray.job.worker_pool import ClusterResources
@@ -96,7 +96,7 @@ class StageResult(Generic[R]):
 
 
 def complete(
-    stage: Stage[_Item, R], *, on_event: OnEvent, found: FoundRecords[R] | None = None
+    stage: Stage[_Item, R], runtime: Runtime, *, found: FoundRecords[R] | None = None
 ) -> StageResult[R]:
     """Run the tasks of the items that are not done, and return the records of all items.
 
@@ -105,7 +105,7 @@ def complete(
 
     Args:
         stage: The items and their tasks.
-        on_event: Called with the events of start, progress, notes and end.
+        runtime: The executor, whose session is open, and the listener.
         found: The result of `find`, if it is known; otherwise damaged records get a note.
 
     Raises:
@@ -117,17 +117,17 @@ def complete(
     if found is None:
         found = results.find()
         for note in found.notes(results.folder):
-            on_event(Note(text=note))
+            runtime.on_event(Note(text=note))
     found.remove_damaged(results.folder)
-    found = _checked(stage, found, on_event)
+    found = _checked(stage, found, runtime)
     pairs = zip(results.items, found.records, strict=True)
     todo = [item for item, record in pairs if record is None]
     tasks = stage.tasks_of(todo)
     skipped = run_stage(
         stage.name,
         tasks,
+        runtime,
         num_done=len(results.items) - sum(task.slices for task in tasks),
-        on_event=on_event,
         rules=stage.rules,
     )
     without_record = []
@@ -151,7 +151,7 @@ def complete(
     return StageResult(records=records, made=names, skipped=tuple(skipped))
 
 
-def _checked(stage: Stage[_Item, R], found: FoundRecords[R], on_event: OnEvent) -> FoundRecords[R]:
+def _checked(stage: Stage[_Item, R], found: FoundRecords[R], runtime: Runtime) -> FoundRecords[R]:
     """Remove the records whose files have changed since an unfinished run wrote them."""
     tasks: dict[str, Task] = {}
     indexes: dict[str, int] = {}
@@ -164,7 +164,7 @@ def _checked(stage: Stage[_Item, R], found: FoundRecords[R], on_event: OnEvent) 
     def add(ended: TaskResult) -> int:
         for problem in ended.result[:1]:
             index = indexes[ended.task.name]
-            on_event(Note(text=f"{problem}; its result is made again"))
+            runtime.on_event(Note(text=f"{problem}; its result is made again"))
             stage.results.folder.remove(stage.results.items[index].record_name)
             records[index] = None
         return ended.task.num_bytes
@@ -172,16 +172,16 @@ def _checked(stage: Stage[_Item, R], found: FoundRecords[R], on_event: OnEvent) 
     if not tasks:
         return found
     rules = TaskRules(on_result=add)
-    run_stage(REUSE_STAGE, list(tasks.values()), num_done=0, on_event=on_event, rules=rules)
+    run_stage(REUSE_STAGE, list(tasks.values()), runtime, num_done=0, rules=rules)
     return replace(found, records=tuple(records))
 
 
 def run_stage(
     stage: str,
     tasks: Sequence[Task],
+    runtime: Runtime,
     *,
     num_done: int,
-    on_event: OnEvent,
     rules: TaskRules | None = None,
 ) -> list[TaskResult]:
     """Run tasks and return those that failed. A failed task does not stop the others.
@@ -191,8 +191,8 @@ def run_stage(
     Args:
         stage: count, merge, tokenize or verify.
         tasks: The unfinished tasks.
+        runtime: The executor, whose session is open, and the listener.
         num_done: The number of slices that were finished before.
-        on_event: Called with the events of start, progress, notes and end.
         rules: What follows from results and failures; None: no slice may fail.
 
     Raises:
@@ -200,14 +200,14 @@ def run_stage(
         SharedFolderError: A node does not see a folder of the tasks.
         NanotokError: A fatal error, by default a DiskFullError or an ExportError.
     """
-    rules = rules or TaskRules()
+    rules, on_event = rules or TaskRules(), runtime.on_event
     size = sum(task.num_bytes for task in tasks)
     todo = sum(task.slices for task in tasks)
     on_event(StageStarted(stage=stage, todo=todo, num_done=num_done, num_bytes=size))
     start = time.perf_counter()
     tally = _Tally(stage, todo, on_event)
     failures: list[TaskResult] = []
-    for ended in _run(tally, tasks, rules.deadline):
+    for ended in _run(tally, tasks, runtime.executor, rules.deadline):
         if isinstance(ended.raised, rules.fatal):
             raise ended.raised
         if ended.error is not None:
@@ -263,7 +263,9 @@ class _Tally:
         )
 
 
-def _run(tally: _Tally, tasks: Sequence[Task], deadline: float | None) -> Iterator[TaskResult]:
+def _run(
+    tally: _Tally, tasks: Sequence[Task], executor: Executor, deadline: float | None
+) -> Iterator[TaskResult]:
     stage, on_event = tally.stage, tally.on_event
 
     def on_note(text: str) -> None:
@@ -294,7 +296,7 @@ def _run(tally: _Tally, tasks: Sequence[Task], deadline: float | None) -> Iterat
             on_running=tally.look,
             on_cluster=on_cluster,
         )
-        yield from current_executor().run(tasks, retry_policy=retry_policy, listener=listener)
+        yield from executor.run(tasks, retry_policy=retry_policy, listener=listener)
 
 
 def _slice_ended(stage: str, ended: TaskResult, num_bytes: int) -> SliceEnded:

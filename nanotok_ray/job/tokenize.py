@@ -8,7 +8,8 @@ from nanotok_ray.errors import RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, ShardSettings
 from nanotok_ray.job.bad_documents import GivingUp, give_up_after
-from nanotok_ray.job.events import Note, OnEvent
+from nanotok_ray.job.events import Note
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import Stage, StageResult, TaskRules, complete, format_failure
 from nanotok_ray.job.task import Task, TaskResult
@@ -214,10 +215,10 @@ def _results(
 def tokenize(
     tokenizing: TokenizePlan,
     out: Folder,
+    runtime: Runtime,
     *,
     is_published: bool = False,
     same_pass: SamePass | None = None,
-    on_event: OnEvent,
 ) -> StageResult[ShardRecord]:
     """Tokenize the unfinished slices and return the records of all slices; requires a session.
 
@@ -239,7 +240,7 @@ def tokenize(
             if tokenized_record(out, expected) is None:
                 record = _skip(expected.slice, work.settings, out)
                 write_record(out, expected.record_name, record)
-        on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
+        runtime.on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
 
     def check(expected: ExpectedSlice, record: Record[ShardRecord]) -> Task:
         """Return the task that reads the files of a slice, which no manifest names."""
@@ -263,7 +264,7 @@ def tokenize(
         check=None if is_published else check,
         leave_out=leave_out,
     )
-    return complete(stage, found=tokenizing.found, on_event=on_event)
+    return complete(stage, runtime, found=tokenizing.found)
 
 
 def _reads(todo: Sequence[ExpectedSlice]) -> Iterable[list[ExpectedSlice]]:

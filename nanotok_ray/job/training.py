@@ -18,7 +18,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.job.bad_documents import first_quarantined
 from nanotok_ray.job.counting import CountedSlices, Training, count, counted_sources
 from nanotok_ray.job.events import Advanced, Note, OnEvent, StageEnded, StageStarted
-from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.learned import notes_on_sizes, write_beside
 from nanotok_ray.job.reducing import (
     SIGNS_OF_DAMAGE,
@@ -43,7 +43,7 @@ from nanotok_ray.tokenizer import (
 from nanotok_ray.units import few, quantity
 
 
-def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
+def train(training: Training, out: Folder, runtime: Runtime) -> Tokenizer:
     """Count the slices, sum the counts, learn the tokenizer and save it; requires a session.
 
     If the sum shows that a stored file of counts is damaged, the damaged files are made again.
@@ -54,32 +54,32 @@ def train(training: Training, out: Folder, *, on_event: OnEvent) -> Tokenizer:
         SourceError: The inputs have no documents.
         CorruptOutputError: Counts that were just made are damaged.
     """
-    counted = _count(training, on_event)
+    counted = _count(training, runtime)
     try:
-        return _learn_from(training, counted, out, on_event)
+        return _learn_from(training, counted, out, runtime)
     except SIGNS_OF_DAMAGE:
-        if not remove_damaged_sums(training, counted, on_event=on_event):
+        if not remove_damaged_sums(training, counted, on_event=runtime.on_event):
             raise
-    return _learn_from(training, _count(training, on_event), out, on_event)
+    return _learn_from(training, _count(training, runtime), out, runtime)
 
 
-def _count(training: Training, on_event: OnEvent) -> CountedSlices:
-    counted = count(training, on_event=on_event)
+def _count(training: Training, runtime: Runtime) -> CountedSlices:
+    counted = count(training, runtime)
     _check(training, counted)
     for ended in counted.skipped:
-        on_event(Note(text=f"skipped in learning:{format_failure(ended)}"))
+        runtime.on_event(Note(text=f"skipped in learning:{format_failure(ended)}"))
     return counted
 
 
 def _learn_from(
-    training: Training, counted: CountedSlices, out: Folder, on_event: OnEvent
+    training: Training, counted: CountedSlices, out: Folder, runtime: Runtime
 ) -> Tokenizer:
-    counted = merge_first(training.recipe.output.work, counted, on_event=on_event)
-    summed = sum_parts(WeightedCounts.of(training, counted), on_event=on_event)
+    counted = merge_first(training.recipe.output.work, counted, runtime)
+    summed = sum_parts(WeightedCounts.of(training, counted), runtime)
     if training.recipe.learner.memory is None:
         threads = default_threads()
-        return learn_tokenizer(training, summed, out, threads=threads, on_event=on_event)
-    return current_executor().learn(training, summed, out, on_event=on_event)
+        return learn_tokenizer(training, summed, out, threads=threads, on_event=runtime.on_event)
+    return runtime.executor.learn(training, summed, out, on_event=runtime.on_event)
 
 
 def _check(training: Training, counted: CountedSlices) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.formats import RECORDS
-from nanotok_ray.job.events import OnEvent, ignore
-from nanotok_ray.job.executor import current_executor
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.stage import TaskRules, format_failure, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.shards import OutputDepth, Verification, verify_output
@@ -27,23 +26,21 @@ STAGE = "verify"
 
 def verify(
     folder: Folder,
+    runtime: Runtime,
     *,
-    cpus: int | None = None,
     sample: bool = True,
     deep: bool = False,
     masks: bool = False,
-    on_event: OnEvent = ignore,
 ) -> Verification:
     """Verify a finished output.
 
     Args:
         folder: the output folder.
-        cpus: CPUs to use where the executor starts workers itself; None: all of them.
+        runtime: the executor and the listener.
         sample: compare some documents with their sources.
         deep: read all sources again and compare every document.
         masks: read the sources of conversations and vision documents again, and compare each
             document with the plain reading of its dialect.
-        on_event: called with the events of start, progress, notes and end.
 
     Raises:
         IncompleteOutputError: the manifest does not exist.
@@ -52,7 +49,7 @@ def verify(
     """
 
     def run(works: Sequence[SliceWork]) -> list[Result]:
-        return _check(works, cpus=cpus, on_event=on_event)
+        return _check(works, runtime)
 
     if deep and masks:
         raise VerificationError("deep and masks are two ways to compare: pass one of them")
@@ -61,7 +58,7 @@ def verify(
     return verify_output(folder, depth=depth, run=run)
 
 
-def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -> list[Result]:
+def _check(works: Sequence[SliceWork], runtime: Runtime) -> list[Result]:
     """Check slices as tasks; a slice that cannot be checked does not stop the others."""
     tasks = [_task(work) for work in works]
     indexes = {id(task.argument): index for index, task in enumerate(tasks)}
@@ -74,14 +71,9 @@ def _check(works: Sequence[SliceWork], *, cpus: int | None, on_event: OnEvent) -
 
     if not tasks:
         return results
-    with current_executor().session(cpus=cpus):
-        failed = run_stage(
-            STAGE,
-            tasks,
-            num_done=0,
-            on_event=on_event,
-            rules=TaskRules(on_result=add, max_skipped=len(tasks)),
-        )
+    rules = TaskRules(on_result=add, max_skipped=len(tasks))
+    with runtime.session():
+        failed = run_stage(STAGE, tasks, runtime, num_done=0, rules=rules)
     for ended in failed:
         why = CheckFailure(format_failure(ended).strip())
         results.append((indexes[id(ended.task.argument)], why))

@@ -19,11 +19,11 @@ from nanotok_ray.cluster.submit import JobCommand, ship
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.exports import LAYOUTS, format_options, parse_layout
-from nanotok_ray.job import LocalExecutor, use_executor
+from nanotok_ray.job import LocalExecutor
 from nanotok_ray.recipe import PRESETS, load_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.doc_commands import COLUMNS, JOBS, parse, walk, words_of
-from tests.support.executors import InProcess
+from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.golden_files import HELP, whole_help
 from tests.support.machine_speed import scaled
 from tests.support.made_output import BOS, MadeSource, made_output
@@ -108,7 +108,7 @@ def test_each_kind_of_failure_has_its_exit_code(job, run, code):
         def fail(error=error, **_):
             raise error("what happened")
 
-        with use_executor(InProcess(on_session=fail)):
+        with in_place_of_ray(InProcess(on_session=fail)):
             found, values, _ = run("prepare", job[0])
         status = "interrupted" if code == 130 else "failed"
         assert (found, values["status"]) == (code, status), error

@@ -17,13 +17,13 @@ from nanotok_ray.job import (
     Forecast,
     Planned,
     PlannedStage,
+    Runtime,
     SliceEnded,
     StageEnded,
     StageProgress,
     StageStarted,
     Task,
     TaskResult,
-    use_executor,
 )
 from nanotok_ray.job import stage as fan_outs
 from tests.support.executors import InProcess
@@ -149,8 +149,7 @@ def test_a_fan_out_shows_the_running_tasks_every_second(monkeypatch):
 
     tasks = [Task(name=name, work=len, argument="", num_bytes=7) for name in "abc"]
     events = []
-    with use_executor(Slow()):
-        fan_outs.run_stage("count", tasks, num_done=0, on_event=events.append)
+    fan_outs.run_stage("count", tasks, Runtime(Slow(), on_event=events.append), num_done=0)
     reported = [(each.done, each.running) for each in events if isinstance(each, Advanced)]
     assert reported == [(0, 2)] * 3 + [(1, 2), (2, 2), (3, 2)]
     assert [each.estimate for each in events if isinstance(each, SliceEnded)] == [7, 7, 7]

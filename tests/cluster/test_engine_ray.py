@@ -24,12 +24,12 @@ from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.job import (
     Note,
     RetryPolicy,
+    Runtime,
     SharedFolder,
     Task,
     TaskListener,
     TaskRules,
     run_stage,
-    use_executor,
 )
 from nanotok_ray.job.probes import shared_folders
 from nanotok_ray.storage import Folder
@@ -64,8 +64,8 @@ def test_a_slice_that_always_kills_its_worker_fails_alone():
     reported = []
     tasks = tasks_of(die, ["a", "fatal", "c", "d"])
     rules = TaskRules(max_skipped=1)
-    with use_executor(RayExecutor()):
-        [failed] = run_stage("count", tasks, num_done=0, on_event=reported.append, rules=rules)
+    runtime = Runtime(RayExecutor(), on_event=reported.append)
+    [failed] = run_stage("count", tasks, runtime, num_done=0, rules=rules)
     assert (failed.task.inputs_text, failed.attempts) == ("/in/1.gz", 3)
     assert "its worker process died 3 times" in failed.error
     assert reported[-1].num_bytes == 3

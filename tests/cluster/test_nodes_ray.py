@@ -17,11 +17,11 @@ from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job import (
     ClusterSize,
     RetryPolicy,
+    Runtime,
     SharedFolder,
     Task,
     TaskListener,
     run_stage,
-    use_executor,
 )
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
@@ -209,9 +209,9 @@ def test_a_slice_whose_file_a_node_lacks_is_tried_on_another_one(cluster, disks,
 def test_a_stage_reports_the_size_of_the_cluster(cluster, disks, tmp_path):
     events = []
     tasks = [Task(name="slice", work=len, argument="abc", num_bytes=1)]
-    with use_executor(RayExecutor()):
-        run_stage("count", tasks, num_done=0, on_event=events.append)
-        with joined(cluster, disks[0], folder=tmp_path):
-            run_stage("count", tasks, num_done=0, on_event=events.append)
+    runtime = Runtime(RayExecutor(), on_event=events.append)
+    run_stage("count", tasks, runtime, num_done=0)
+    with joined(cluster, disks[0], folder=tmp_path):
+        run_stage("count", tasks, runtime, num_done=0)
     sizes = [(event.cpus, event.nodes) for event in events if isinstance(event, ClusterSize)]
     assert sizes == [(1, 2), (2, 3)]

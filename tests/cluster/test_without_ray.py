@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster import METRICS, Metrics, RayExecutor, cluster_check, metrics
+from nanotok_ray.cluster import METRICS, Metrics, cluster_check, metrics
 from nanotok_ray.cluster.cluster_check import cores_finding, nodes_finding, versions_finding
 from nanotok_ray.job import (
     Advanced,
@@ -13,7 +13,6 @@ from nanotok_ray.job import (
     SliceEnded,
     StageEnded,
     StageStarted,
-    use_executor,
 )
 
 
@@ -98,12 +97,8 @@ def test_an_error_in_metrics_fails_no_job_and_nothing_is_recorded_without_ray(
     Metrics()(STARTED)
 
 
-def test_without_a_session_there_is_no_driver_and_no_known_dead_driver():
-    executor = RayExecutor()
-    assert executor.driver() == ("", "")
-    assert not executor.is_dead_driver("01000000")
-    with use_executor(executor):
-        me = Holder.this_process()
+def test_without_a_session_there_is_no_driver():
+    me = Holder.this_process()
     assert (me.ray_cluster, me.ray_job) == ("", "")
     assert me.lives(me)
 

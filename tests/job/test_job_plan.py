@@ -15,20 +15,18 @@ from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import IncompleteOutputError, QuarantineLimitError
 from nanotok_ray.job import (
     Note,
+    Runtime,
     StageStarted,
-    StageTimes,
     Start,
-    ignore,
     lease_in_force,
     read_journal,
     run_job,
-    use_executor,
 )
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import InProcess
+from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.small_corpus import contents, recipe, texts, write_corpus, write_parquet
 
 COMMANDS = {"prepare": prepare, "train": train, "tokenize": tokenize}
@@ -54,7 +52,7 @@ def finished(tmp_path_factory):
     """
     root = tmp_path_factory.mktemp("decide") / "state"
     write_corpus(root / "in")
-    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
+    with pytest.MonkeyPatch.context() as patch, in_place_of_ray(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
         prepare(job_of(root, SETTINGS[:3]))
         shutil.copytree(root, root.with_name("finished"))
@@ -168,7 +166,7 @@ def test_the_page_is_written_under_the_lease_after_the_end_is_known(tmp_path, in
         seen.append((lease_in_force(folder).is_released, read_journal(folder).end.status))
 
     with pytest.raises(QuarantineLimitError) if fails else nullcontext():
-        run_job(job, Start("prepare", None, False, StageTimes(ignore)), write_page=note)
+        run_job(job, Start("prepare"), Runtime(InProcess()), write_page=note)
     assert seen == [(False, "failed" if fails else "done")]
     assert lease_in_force(out).is_released
 

@@ -2,8 +2,10 @@
 
 import copy
 import json
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -24,12 +26,10 @@ from nanotok_ray.job import (
     lease_in_force,
     lease_name,
     leased,
-    use_executor,
 )
 from nanotok_ray.job import holder as lease_holder
 from nanotok_ray.job.lease import Clock, free_number, take
 from nanotok_ray.storage import Folder
-from tests.support.executors import InProcess
 from tests.support.machine_speed import scaled
 
 HERE = {"host": "a", "machine": "m", "boot": "b", "pid_namespace": "pid:[1]"}
@@ -143,22 +143,22 @@ def test_a_restart_of_the_host_is_detected_but_not_from_or_of_a_container(proces
     assert not inside.is_dead(process(2, outside))
 
 
-class OnCluster(InProcess):
-    """An executor whose cluster lists the driver 02 as dead."""
-
-    def is_dead_driver(self, job):
-        return job == "02"
+def ray_with(jobs):
+    """Return modules like Ray's in a process that is connected to a cluster."""
+    return {"ray._private.state": SimpleNamespace(state=SimpleNamespace(job_table=lambda: jobs))}
 
 
-def test_a_ray_job_is_dead_if_its_cluster_says_so(processes):
+def test_a_ray_job_is_dead_if_its_cluster_says_so(processes, monkeypatch):
     driver = Holder(**ELSEWHERE, ray_cluster="c", ray_job="02")
-    with use_executor(OnCluster()):
-        assert driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
-        assert not driver.is_dead(Holder(**HERE, ray_cluster="d", ray_job="03"))
-        other = Holder(ray_cluster="c", ray_job="04")
-        assert not other.is_dead(Holder(ray_cluster="c", ray_job="03"))
-        assert not Holder().is_dead(Holder())
     assert not driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
+    jobs = [{"JobID": "02", "IsDead": True}, {"JobID": "04", "IsDead": False}]
+    for name, module in ray_with(jobs).items():
+        monkeypatch.setitem(sys.modules, name, module)
+    assert driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
+    assert not driver.is_dead(Holder(**HERE, ray_cluster="d", ray_job="03"))
+    other = Holder(ray_cluster="c", ray_job="04")
+    assert not other.is_dead(Holder(ray_cluster="c", ray_job="03"))
+    assert not Holder().is_dead(Holder())
 
 
 def test_the_contender_is_described_and_alive():

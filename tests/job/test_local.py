@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,15 +22,12 @@ from nanotok_ray.job import (
     Task,
     TaskListener,
     count_work,
-    current_executor,
-    executor_in_use,
     read_journal,
     tokenize_work,
-    use_executor,
 )
 from nanotok_ray.job.probes import SharedSource
 from nanotok_ray.storage import Folder
-from tests.support.executors import InProcess, Replacing
+from tests.support.executors import InProcess, Replacing, in_place_of_ray
 from tests.support.machine_speed import scaled
 from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus
 
@@ -279,7 +275,7 @@ def test_killed_workers_change_no_byte(tmp_path, in_process):
         for work, mark in zip([count_work, tokenize_work], marks, strict=True)
     }
     job = recipe(tmp_path / "in", tmp_path / "out")
-    with use_executor(Replacing(works, LocalExecutor())):
+    with in_place_of_ray(Replacing(works, LocalExecutor())):
         prepare(job)
     assert all(map(os.path.exists, marks))
     assert contents(tmp_path / "out") == contents(tmp_path / "quiet")
@@ -318,24 +314,6 @@ def test_a_script_without_a_main_guard_runs_its_job_once(tmp_path):
     assert python([tmp_path / "script.py"]).splitlines() == ["begin", "[1, 2]"]
 
 
-def test_contexts_can_be_nested_and_outside_of_them_there_is_no_executor():
-    outer, inner = InProcess(), InProcess()
-    with use_executor(outer):
-        with use_executor(inner):
-            assert current_executor() is inner
-        assert current_executor() is outer
-    assert executor_in_use() is None
-    with pytest.raises(RuntimeError, match=r"nanotok_ray\.api"):
-        current_executor()
-
-
-def test_threads_see_an_executor_that_was_set_after_they_started():
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        assert pool.submit(executor_in_use).result() is None
-        with use_executor(InProcess()):
-            assert pool.submit(current_executor).result() is current_executor()
-
-
 def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("os.fsync", lambda _: None)  # no test simulates a power failure
     write_corpus(tmp_path / "in")
@@ -352,7 +330,7 @@ def test_every_command_with_tasks_runs_them_on_the_executor(tmp_path, monkeypatc
         tasks.append({task.name.split()[0] for task in given})
         return given
 
-    with use_executor(InProcess(order=order, on_session=note)):
+    with in_place_of_ray(InProcess(order=order, on_session=note)):
         for command in (
             ["prepare", str(path), "--cpus", "3"],
             ["verify", str(out), "--cpus", "4"],

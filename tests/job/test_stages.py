@@ -26,6 +26,7 @@ from nanotok_ray.errors import (
 from nanotok_ray.job import (
     Advanced,
     Note,
+    Runtime,
     SharedFolder,
     StageEnded,
     Task,
@@ -35,7 +36,6 @@ from nanotok_ray.job import (
     read_summary,
     run_stage,
     tokenize_work,
-    use_executor,
 )
 from nanotok_ray.job.probes import (
     answer,
@@ -464,8 +464,8 @@ class Engine(InProcess):
 
 def staged(count, *, engine=None, on_event=lambda _: None, **settings):
     tasks = [task(number) for number in range(count)]
-    with use_executor(engine or Engine()):
-        return run_stage("count", tasks, num_done=0, on_event=on_event, rules=TaskRules(**settings))
+    runtime = Runtime(engine or Engine(), on_event=on_event)
+    return run_stage("count", tasks, runtime, num_done=0, rules=TaskRules(**settings))
 
 
 def test_failed_slices_fail_the_job_after_all_others_have_run():

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job import use_executor
-from tests.support.executors import Replacing
+from tests.support.executors import Replacing, in_place_of_ray
 from tests.support.small_corpus import write_corpus
 
 
@@ -40,7 +39,7 @@ def breaking(in_process):
 
         def break_some(works, *names):
             changed = {work: failing(work, names) for work in works}
-            stack.enter_context(use_executor(Replacing(changed)))
+            stack.enter_context(in_place_of_ray(Replacing(changed)))
             return stack.close
 
         yield break_some

@@ -10,11 +10,11 @@ import pytest
 from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SliceError
 from nanotok_ray.job import lease as leases
-from nanotok_ray.job import tokenize_work, use_executor
+from nanotok_ray.job import tokenize_work
 from nanotok_ray.job.lease import Clock
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
-from tests.support.executors import InProcess, Replacing
+from tests.support.executors import InProcess, Replacing, in_place_of_ray
 from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, write_corpus
 
@@ -47,7 +47,7 @@ class Outputs:
                 raise SliceError("not now")
             return tokenize_work(work)
 
-        with use_executor(Replacing({tokenize_work: fail})), pytest.raises(SliceError):
+        with in_place_of_ray(Replacing({tokenize_work: fail})), pytest.raises(SliceError):
             prepare(self.job)
 
     def _keep(self, name: str) -> None:
@@ -67,7 +67,7 @@ class Outputs:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
+    with pytest.MonkeyPatch.context() as patch, in_place_of_ray(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
         return Outputs(tmp_path_factory.mktemp("damage"))
 

@@ -28,13 +28,12 @@ from nanotok_ray.job import (
     reducing,
     tokenize_work,
     training_of,
-    use_executor,
 )
 from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import InProcess, Replacing, shuffled
+from tests.support.executors import InProcess, Replacing, in_place_of_ray, shuffled
 from tests.support.lease_elsewhere import ELSEWHERE
 from tests.support.run_job import run
 from tests.support.small_corpus import RECIPE, contents, recipe, texts, write_corpus, write_parquet
@@ -76,7 +75,7 @@ def test_the_manifest_is_removed_before_anything_changes(corpus, out):
         raise SliceError(work.slice.source)
 
     executor = Replacing({tokenize_work: fail})
-    with use_executor(executor), pytest.raises(SliceError, match="web"):
+    with in_place_of_ray(executor), pytest.raises(SliceError, match="web"):
         prepare(recipe(corpus, out))
     with pytest.raises(IncompleteOutputError):
         open_shards(str(out))
@@ -123,7 +122,7 @@ def test_an_output_whose_records_change_while_it_is_written_is_not_published(cor
         path.write_bytes(path.read_bytes().replace(b'"blank_lines": 0', b'"blank_lines": 1'))
 
     executor = Replacing({tokenize_work: change})
-    with use_executor(executor), pytest.raises(CorruptOutputError, match="by a worker"):
+    with in_place_of_ray(executor), pytest.raises(CorruptOutputError, match="by a worker"):
         prepare(recipe(corpus, out))
     assert not (out / "manifest.json").exists()
     prepare(recipe(corpus, out))
@@ -246,7 +245,7 @@ def test_tokenizer_and_joined_tokens_do_not_depend_on_the_slicing(tmp_path, in_p
             out = tmp_path / f"out-{number}-{name[0]}"
             job = recipe(tmp_path / "in", out, f"limits.slice_bytes={target}")
             assert train_slices(job) == number
-            with use_executor(InProcess(order=order)):
+            with in_place_of_ray(InProcess(order=order)):
                 prepare(job)
             results[number, name] = (
                 contents(out / "tokenizer"),

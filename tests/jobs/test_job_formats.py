@@ -10,11 +10,10 @@ import rustbpe
 
 from nanotok_ray import _core
 from nanotok_ray.counts import SPLIT_PATTERN
-from nanotok_ray.job import use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import InProcess, shuffled
+from tests.support.executors import InProcess, in_place_of_ray, shuffled
 from tests.support.run_job import run
 from tests.support.small_corpus import texts
 
@@ -84,7 +83,7 @@ def test_merges_sums_and_tokens_do_not_depend_on_number_or_order_of_slices(
     tmp_path, in_process, slices
 ):
     data = "\n".join([*ONE_LINE, "", ""]).encode()
-    with use_executor(InProcess(order=shuffled(3))):
+    with in_place_of_ray(InProcess(order=shuffled(3))):
         stages, tokenizer, documents = run_on(
             tmp_path, {"a.txt": data}, 'format = "lines"', slice_bytes=-(-len(data) // slices)
         )

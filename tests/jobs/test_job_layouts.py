@@ -7,9 +7,9 @@ import pytest
 from nanotok_ray.api import export, prepare, verify_export
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.exports import Raw, parse_layout, read_corpus
-from nanotok_ray.job import Planned, StageStarted, tokenize_work, use_executor
+from nanotok_ray.job import Planned, StageStarted, tokenize_work
 from nanotok_ray.storage import Folder
-from tests.support.executors import Replacing
+from tests.support.executors import Replacing, in_place_of_ray
 from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts, write_parquet
 
@@ -153,7 +153,7 @@ def test_no_export_is_complete_while_workers_add_to_it(corpus, out, tmp_path):
         found.append([(folder / "export.json").exists() for folder in folders])
         raise KeyboardInterrupt
 
-    with use_executor(Replacing({tokenize_work: look})), pytest.raises(KeyboardInterrupt):
+    with in_place_of_ray(Replacing({tokenize_work: look})), pytest.raises(KeyboardInterrupt):
         run(recipe(corpus, out, *own))
     assert found == [[False, False]]
 

@@ -9,10 +9,10 @@ import pytest
 from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
 from nanotok_ray.cluster import ray_session
-from nanotok_ray.job import count_work, tokenize_work, use_executor
+from nanotok_ray.job import count_work, tokenize_work
 from nanotok_ray.storage import Folder
 from tests.jobs.chaos_s3 import paused
-from tests.support.executors import on_ray_with
+from tests.support.executors import in_place_of_ray, on_ray_with
 from tests.support.faulty_proxy import Fault
 from tests.support.finished_output import finished_output
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
@@ -49,7 +49,7 @@ def test_a_killed_worker_changes_no_byte(tmp_path):
         work: dying_once(work, str(mark))
         for work, mark in zip([count_work, tokenize_work], marks, strict=True)
     }
-    with use_executor(on_ray_with(works)):
+    with in_place_of_ray(on_ray_with(works)):
         prepare(recipe(tmp_path / "in", tmp_path / "disturbed", layouts))
     assert all(mark.exists() for mark in marks)
     assert contents(tmp_path / "disturbed") == contents(tmp_path / "quiet")

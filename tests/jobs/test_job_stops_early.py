@@ -25,14 +25,13 @@ from nanotok_ray.job import (
     count_work,
     give_up_after,
     tokenize_work,
-    use_executor,
 )
 from nanotok_ray.recipe import LimitsRecipe, parse_recipe
 from nanotok_ray.shards import quarantine_name, verify_output
 from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
-from tests.support.executors import Replacing
+from tests.support.executors import Replacing, in_place_of_ray
 from tests.support.run_job import run
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
 from tests.support.small_corpus import RECIPE, contents, recipe, write_corpus, write_parquet
@@ -427,7 +426,7 @@ def test_files_of_a_failed_attempt_do_not_prevent_skipping_its_slice(corpus, tmp
         raise SourceError("this one never works")
 
     local = f'output.work="{tmp_path}/work"'
-    with s3_behind_a_proxy(), use_executor(Replacing({tokenize_work: fail_after_quarantine})):
+    with s3_behind_a_proxy(), in_place_of_ray(Replacing({tokenize_work: fail_after_quarantine})):
         out = Folder(f"s3://{BUCKET}/out")
         summary, *_ = run(recipe(corpus, out.url, ALLOWED, local))
         [name] = out.list("quarantine/")

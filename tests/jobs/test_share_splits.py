@@ -21,7 +21,6 @@ from nanotok_ray.job import (
     read_journal,
     shard_settings,
     tokenize_work,
-    use_executor,
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import ExpectedSlice, tokenize_slice, verify_output
@@ -29,7 +28,7 @@ from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support import reference
-from tests.support.executors import Twice
+from tests.support.executors import Twice, in_place_of_ray
 from tests.support.learned import rustbpes_tokens
 from tests.support.run_job import run
 from tests.support.small_corpus import contents, conversations, plan_of, texts, write_parquet
@@ -218,7 +217,7 @@ def test_a_half_recorded_before_a_failure_is_kept(corpus, tmp_path, monkeypatch)
 @pytest.mark.parametrize("ends", [1, 2])
 def test_repeated_tasks_count_nothing_twice(corpus, tmp_path, ends):
     prepare(recipe(corpus, tmp_path / "one"))
-    with use_executor(Twice(ends=ends)):
+    with in_place_of_ray(Twice(ends=ends)):
         prepare(recipe(corpus, tmp_path / "two"))
     for suffix in ("", "-work"):
         assert contents(tmp_path / f"two{suffix}") == contents(tmp_path / f"one{suffix}")

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from nanotok_ray.api import prepare, tokenize, train
-from nanotok_ray.errors import LeaseLostError, OutputInUseError
+from nanotok_ray.errors import LeaseLostError
 from nanotok_ray.job import (
     Advanced,
     StageEnded,
@@ -26,10 +26,9 @@ from nanotok_ray.job import (
     lease_name,
     leased,
     plan_job,
-    use_executor,
 )
 from nanotok_ray.storage import Folder
-from tests.support.executors import InProcess
+from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.lease_elsewhere import held_elsewhere
 from tests.support.machine_speed import scaled
 from tests.support.run_job import run
@@ -269,7 +268,7 @@ def first_time(meanwhile):
         if todo:
             todo.pop()()
 
-    return use_executor(InProcess(on_session=start))
+    return in_place_of_ray(InProcess(on_session=start))
 
 
 def test_the_work_of_a_concurrent_run_is_seen_and_not_repeated(job, tmp_path):
@@ -306,12 +305,6 @@ def test_repeated_findings_are_reported_once(job, folder, tmp_path):
         notes = run(job).notes
     assert any("1 added" in note for note in notes)
     assert len(notes) == len(set(notes))
-
-
-def test_an_endless_sequence_of_other_runs_is_reported(job, folder):
-    executor = InProcess(on_session=lambda **_: run_in_between(folder))
-    with use_executor(executor), pytest.raises(OutputInUseError, match="each of the 3 times"):
-        prepare(job)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
-from nanotok_ray.job import Activity, read_journal, use_executor
+from nanotok_ray.job import Activity, read_journal
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report
 from nanotok_ray.report.charts import ChartText, Curve, Point, Scale, curve_chart
 from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
-from tests.support.executors import InProcess
+from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.finished_output import HEADER_BYTES, publish_index
 from tests.support.machine_speed import scaled
 from tests.support.made_journal import START, Run, demo_run, end, head, write_journal
@@ -35,7 +35,7 @@ FAILED_PART = "could not be made"
 def finished(tmp_path_factory):
     """A finished output with a journal, and five bad lines among its chats."""
     root = tmp_path_factory.mktemp("report")
-    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
+    with pytest.MonkeyPatch.context() as patch, in_place_of_ray(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
         write_corpus(root / "in")
         with (root / "in/chats/0.jsonl").open("a") as file:

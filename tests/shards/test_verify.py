@@ -17,7 +17,7 @@ from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.formats import ROLES, ShardRecord, Totals, read_manifest
-from nanotok_ray.job import Advanced, LocalExecutor, StageEnded, StageStarted, use_executor
+from nanotok_ray.job import Advanced, LocalExecutor, StageEnded, StageStarted
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import (
     expected_records,
@@ -30,7 +30,7 @@ from nanotok_ray.shards.check import slice as slice_check
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import FailingFirst, InProcess, Replacing, backwards
+from tests.support.executors import FailingFirst, InProcess, Replacing, backwards, in_place_of_ray
 from tests.support.finished_output import change_json, finished_output, rewrite
 from tests.support.made_output import NOTHING
 from tests.support.small_corpus import recipe, texts, write_parquet
@@ -199,29 +199,20 @@ def test_ids_beyond_the_vocabulary_and_mask_bytes_over_1_are_detected(out):
     assert any("holds 2" in problem for problem in found)
 
 
-THREADS = LocalExecutor(in_threads=True)
-
-
-@pytest.fixture
-def in_reverse():
-    """Run tasks in reverse order unless an executor is given."""
-    with use_executor(InProcess(order=backwards)):
-        yield
+EXECUTORS = (LocalExecutor(in_threads=True), InProcess(order=backwards))
 
 
 @pytest.mark.parametrize("level", [{}, {"deep": True}, {"masks": True}])
-def test_problems_are_in_the_order_of_the_plan(out, in_reverse, level):
+def test_problems_are_in_the_order_of_the_plan(out, level):
     for path in [*out.glob("*/*/*.bin"), *out.glob("*/*/*.idx")]:
         flip(path)
-    here, there = (
-        verify(Folder(str(out)), executor=executor, **level) for executor in (THREADS, None)
-    )
+    here, there = (verify(Folder(str(out)), executor=each, **level) for each in EXECUTORS)
     assert len(here.problems) > 5
     assert here == there
 
 
-def test_progress_is_reported_as_in_other_stages(out, in_reverse):
-    for executor in (THREADS, None):
+def test_progress_is_reported_as_in_other_stages(out):
+    for executor in EXECUTORS:
         events = []
         result = verify(Folder(str(out)), executor=executor, on_event=events.append)
         assert result.passed
@@ -236,7 +227,7 @@ def test_progress_is_reported_as_in_other_stages(out, in_reverse):
 
 
 def test_an_unchecked_slice_is_reported_and_changes_the_exit_code(out, capsys):
-    with use_executor(FailingFirst("its worker died 3 times", order=backwards)):
+    with in_place_of_ray(FailingFirst("its worker died 3 times", order=backwards)):
         assert main(["verify", str(out), "--cpus", "2"]) == 5
     captured = capsys.readouterr()
     values = json.loads(captured.out)
@@ -252,7 +243,7 @@ def test_a_local_storage_failure_leaves_a_slice_unchecked(out, monkeypatch, caps
         raise TransientIOError("the store is away")
 
     monkeypatch.setattr(slice_check, "check_files", fail)
-    assert main(["verify", str(out)]) == 5
+    assert main(["verify", str(out), "--cpus", "1"]) == 5
     values = json.loads(capsys.readouterr().out)
     assert len(values["unchecked"]) == values["slices"]
 
@@ -263,8 +254,7 @@ def test_a_record_that_changes_during_the_check_is_not_valid(out):
             file.write(" ")
         return check_slice(work)
 
-    with use_executor(Replacing({check_slice: check_late})):
-        result = verify(Folder(str(out)))
+    result = verify(Folder(str(out)), executor=Replacing({check_slice: check_late}))
     assert len(result.unchecked) == result.slices
     assert not result.passed
 

@@ -11,11 +11,10 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job import use_executor
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import check_sample, make_plan, resolve
 from nanotok_ray.storage import Folder, RemoteInput
-from tests.support.executors import InProcess
+from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.read_pieces import json_lines, parquet_bytes
 
 RECIPE = """
@@ -148,7 +147,7 @@ def test_every_planning_command_refuses_it_before_ray_starts(tmp_path, capsys, c
         raise AssertionError("Ray was started")
 
     recipe = write(tmp_path, "text", json_lines(TEXTS), 'column = "body"')
-    with use_executor(InProcess(on_session=start)):
+    with in_place_of_ray(InProcess(on_session=start)):
         code = main([command[0], recipe, *command[1:]])
     out, err = capsys.readouterr()
     assert code != 0

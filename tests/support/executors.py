@@ -4,9 +4,19 @@ import random
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pytest
+
 from nanotok_ray.cluster import RayExecutor
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.job import Executor, TaskResult, learn_tokenizer
+
+
+@contextmanager
+def in_place_of_ray(executor):
+    """Let jobs that would run on Ray run on another executor while the block runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nanotok_ray.cluster.RayExecutor", lambda **_: executor)
+        yield
 
 
 def do_nothing(**_):
@@ -108,12 +118,6 @@ class Replacing(Executor):
 
     def learn(self, *arguments, **options):
         return self.executor.learn(*arguments, **options)
-
-    def driver(self):
-        return self.executor.driver()
-
-    def is_dead_driver(self, job):
-        return self.executor.is_dead_driver(job)
 
     def metrics(self):
         return self.executor.metrics()

@@ -10,13 +10,12 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.formats import ROW, ShardRecord, read_manifest
-from nanotok_ray.job import use_executor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import assemble, expected_records, read_record
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from tests.support.executors import InProcess
+from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.small_corpus import recipe, write_corpus
 
 HEADER_BYTES = 32
@@ -24,7 +23,7 @@ HEADER_BYTES = 32
 
 def finished_output(root: Path) -> Path:
     """Make an output without Ray in a folder, and return its folder; the corpus is kept."""
-    with pytest.MonkeyPatch.context() as patch, use_executor(InProcess()):
+    with pytest.MonkeyPatch.context() as patch, in_place_of_ray(InProcess()):
         patch.setattr("os.fsync", lambda _: None)
         write_corpus(root / "in")
         prepare(recipe(root / "in", root / "out", "limits.slice_bytes=60000"))
