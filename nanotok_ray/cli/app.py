@@ -160,8 +160,8 @@ class Group(click.Group):
             if name in modules:
                 module, _, attribute = modules[name].partition(":")
                 loaded = importlib.import_module(f"nanotok_ray.cli.{module}")
-                found: click.Command = getattr(loaded, attribute or name)
-                return found
+                result: click.Command = getattr(loaded, attribute or name)
+                return result
         return None
 
     def resolve_command(

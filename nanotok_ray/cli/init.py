@@ -179,8 +179,8 @@ def _extended(
             f"--output, or change the recipe and run `nanotok prepare {saved.name}`"
         )
     on_event(Note(text=f"using {saved.name}"))
-    others = [each.recipe.name for each in saved.sources if each.listing.files]
-    if others := [name for name in others if name not in {each.recipe.name for each in reading}]:
+    others = [known.recipe.name for known in saved.sources if known.listing.files]
+    if others := [name for name in others if name not in {known.recipe.name for known in reading}]:
         on_event(Note(text=f"it also names files that are not named here, of {few(others)}"))
     is_late = not arguments.relearn and Folder(arguments.output).exists(LEARN_RECORD)
     return extend_recipe(

@@ -69,7 +69,7 @@ def with_flags(error: NanotokError) -> NanotokError:
     text = str(error)
     for recipe, flag in _AS_FLAGS.items():
         text = text.replace(recipe, flag)
-    return type(error)(_KEYS.sub(lambda found: _FLAGS[found[1]], text))
+    return type(error)(_KEYS.sub(lambda match: _FLAGS[match[1]], text))
 
 
 UNNAMED: Final = "corpus"
@@ -84,8 +84,8 @@ def named(argument: str) -> tuple[str | None, str]:
     >>> named("code=src/*.py"), named("a/day=1/x.txt"), named("x.txt")
     (('code', 'src/*.py'), (None, 'a/day=1/x.txt'), (None, 'x.txt'))
     """
-    found = _NAMED.fullmatch(argument)
-    return (None, argument) if found is None else (found[1], found[2])
+    match = _NAMED.fullmatch(argument)
+    return (None, argument) if match is None else (match[1], match[2])
 
 
 def readers_of(items: Sequence[str], arguments: "Arguments") -> list[CorpusReader]:
@@ -198,7 +198,7 @@ def count_named(named: NamedFiles, arguments: "Arguments", *, pattern: str) -> C
     size = sum(slice_.num_bytes for slice_ in named.slices)
     with arguments.console.progress() as show:
         show(StageStarted(stage="count", todo=todo, num_done=0, num_bytes=size))
-        found = count_corpus(
+        corpus = count_corpus(
             named.slices,
             pattern=pattern,
             threads=arguments.cpus,
@@ -207,22 +207,22 @@ def count_named(named: NamedFiles, arguments: "Arguments", *, pattern: str) -> C
             ),
         )
         seconds = time.perf_counter() - start
-        show(StageEnded(stage="count", seconds=seconds, num_bytes=found.counts.text_bytes))
+        show(StageEnded(stage="count", seconds=seconds, num_bytes=corpus.counts.text_bytes))
         pieces = [piece for slice_ in named.slices for piece in slice_.pieces]
-        locations = locations_of(found.entries, pieces)
-        for line in _quarantine_lines(found, locations):
+        locations = locations_of(corpus.entries, pieces)
+        for line in _quarantine_lines(corpus, locations):
             show(Note(text=line))
     check_limits(
-        documents=found.documents,
-        quarantined=found.quarantined,
+        documents=corpus.documents,
+        quarantined=corpus.quarantined,
         limits=_limits(arguments),
         where=_NOTES,
-        first=lambda tails: _first(found, locations, tails=tails),
+        first=lambda tails: _first(corpus, locations, tails=tails),
     )
-    if not found.counts.texts:
+    if not corpus.counts.texts:
         files = few([file.path for file in named.files])
         raise SourceError(f"there is no document in {files}; pass files that contain text")
-    return found
+    return corpus
 
 
 def _limits(arguments: "Arguments") -> LimitsRecipe:
@@ -234,25 +234,25 @@ def _limits(arguments: "Arguments") -> LimitsRecipe:
     return LimitsRecipe(**values)  # type: ignore[arg-type]
 
 
-def _first(found: CorpusCounts, locations: "Sequence[str]", *, tails: bool) -> FirstBad | None:
+def _first(corpus: CorpusCounts, locations: "Sequence[str]", *, tails: bool) -> FirstBad | None:
     """Return the first entry, or with `tails` the first tail, of the named entries."""
-    for entry, position in zip(found.entries, locations, strict=True):
+    for entry, position in zip(corpus.entries, locations, strict=True):
         if entry.kind == TAIL or not tails:
             return FirstBad(location=position, reason=reason_of(entry), listed=_NOTES)
     return None
 
 
-def _quarantine_lines(found: CorpusCounts, locations: "Sequence[str]") -> list[str]:
+def _quarantine_lines(corpus: CorpusCounts, locations: "Sequence[str]") -> list[str]:
     """Return lines with the first documents that could not be used, and their total number."""
-    total = sum(found.quarantined.values())
+    total = sum(corpus.quarantined.values())
     if not total:
         return []
-    counted = ", ".join(f"{kind} ({number:,})" for kind, number in found.quarantined.items())
-    lines = [f"skipped {total:,} of {quantity(found.documents, 'document')}: {counted}"]
-    for entry, position in zip(found.entries, locations, strict=True):
+    counted = ", ".join(f"{kind} ({number:,})" for kind, number in corpus.quarantined.items())
+    lines = [f"skipped {total:,} of {quantity(corpus.documents, 'document')}: {counted}"]
+    for entry, position in zip(corpus.entries, locations, strict=True):
         lines.append(f"skipped: {position}: {reason_of(entry)}")
-    if total > len(found.entries):
-        lines.append(f"skipped: and {total - len(found.entries):,} more")
+    if total > len(corpus.entries):
+        lines.append(f"skipped: and {total - len(corpus.entries):,} more")
     return lines
 
 

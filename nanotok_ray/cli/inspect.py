@@ -43,10 +43,10 @@ def document_range(text: str) -> Range:
     Raises:
         RecipeError: The text is neither.
     """
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         raise RecipeError(f"--doc {text} is not a document; pass a number (7), or a range (0-9)")
-    first, last = found.groups()
+    first, last = match.groups()
     return int(first), int(first if last is None else last)
 
 
@@ -170,7 +170,7 @@ def run_inspect(arguments: "Arguments") -> int:
 
 
 def _numbers(inspected: Inspected, arguments: "Arguments") -> list[int]:
-    found: list[int] = []
+    by_id: list[int] = []
     for document_id in arguments.document_ids:
         numbers = inspected.find(document_id)
         if not numbers:
@@ -178,9 +178,9 @@ def _numbers(inspected: Inspected, arguments: "Arguments") -> list[int]:
                 f"--doc-id {printable(document_id)}: no document in {inspected.where} has this id; "
                 "ids are those of the `id_column` of a source"
             )
-        found += numbers
-    asked = arguments.documents or ([] if found else ["0"])
-    ranges = [(number, number) for number in found] + [document_range(text) for text in asked]
+        by_id += numbers
+    asked = arguments.documents or ([] if by_id else ["0"])
+    ranges = [(number, number) for number in by_id] + [document_range(text) for text in asked]
     return numbers_of(ranges, count=inspected.count, where=inspected.where)
 
 

@@ -281,8 +281,8 @@ def _usable(
     def on_look(name: str, done: int, todo: int) -> None:
         on_event(Activity(text=f"opening the files of {name}", done=done, todo=todo))
 
-    recipe, found = without_unusable(recipe, on_look=on_look)
-    files = {file.path: file for file in (*vars(arguments).get("skipped_files", ()), *found)}
+    recipe, unusable = without_unusable(recipe, on_look=on_look)
+    files = {file.path: file for file in (*vars(arguments).get("skipped_files", ()), *unusable)}
     for file in files.values():
         on_event(Note(text=f"left out {file}"))
     return recipe, list(files.values())

@@ -20,10 +20,10 @@ PATH = click.Path()
 """A path or URL, which shells complete."""
 
 
-def whole(least: int) -> Callable[[Any], int]:
+def integer(least: int) -> Callable[[Any], int]:
     """Return a parser of integers of at least `least`.
 
-    >>> whole(1)("12")
+    >>> integer(1)("12")
     12
     """
 
@@ -36,7 +36,7 @@ def whole(least: int) -> Callable[[Any], int]:
     return read
 
 
-COUNT = whole(1)
+COUNT = integer(1)
 
 
 def options(*decorators: Decorator[Any]) -> Decorator[Any]:
@@ -105,16 +105,16 @@ def weights(text: str) -> dict[str, float]:
     Raises:
         click.BadParameter: A weight does not have the form NAME=NUMBER.
     """
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = part.rpartition("=")
         try:
-            found[name] = float(value)
+            shares[name] = float(value)
         except ValueError:
             name = ""
         if not name:
             raise click.BadParameter(f"{part!r} is not NAME=NUMBER, as in web=0.7")
-    return found
+    return shares
 
 
 def lengths(text: str) -> list[int]:
@@ -136,8 +136,8 @@ def packings(text: str) -> list[str]:
         click.BadParameter: A method is unknown.
     """
     choice = Choice((*PACKINGS, "all"))
-    found = [choice.convert(name, None, None) for name in names(text)]
-    return [name for name in PACKINGS if name in found or "all" in found]
+    chosen = [choice.convert(name, None, None) for name in names(text)]
+    return [name for name in PACKINGS if name in chosen or "all" in chosen]
 
 
 def _default_recipe(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

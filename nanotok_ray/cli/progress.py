@@ -83,8 +83,8 @@ def times_left(stage: StageProgress, forecast: Forecast, now: float) -> list[str
     left = stage.left(now)
     if left is None or stage.done >= stage.started.todo:
         return []
-    whole = forecast.left(left, stage.rate(now))
-    return [format_estimate(left), *([] if whole is None else [whole.text()])]
+    job = forecast.left(left, stage.rate(now))
+    return [format_estimate(left), *([] if job is None else [job.text()])]
 
 
 def details(stage: StageProgress, now: float) -> list[str]:
@@ -123,9 +123,9 @@ def stage_line(stage: StageProgress, forecast: Forecast, now: float) -> str:
 
 def _times_and_details(stage: StageProgress, forecast: Forecast, now: float) -> list[str]:
     times = times_left(stage, forecast, now)
-    whole = f" (whole job: {times[1]})" if len(times) > 1 else ""
+    job = f" (whole job: {times[1]})" if len(times) > 1 else ""
     elapsed = format_estimate(now - stage.since).removeprefix("about ")
-    left = f"{times[0]} left{whole}" if times else f"{elapsed} so far"
+    left = f"{times[0]} left{job}" if times else f"{elapsed} so far"
     return [left, *details(stage, now)]
 
 

@@ -130,7 +130,7 @@ class Submitted:
 
     def follow(self, *, patience: float, timeout: float | None) -> int:
         """Follow the job, print its result and return the exit code. Times are in seconds."""
-        log = JobLog(lambda: self.jobs.whole_log(self.submission_id))
+        log = JobLog(lambda: self.jobs.log_of(self.submission_id))
         try:
             followed = self._follower(log, patience=patience, timeout=timeout).follow()
         except KeyboardInterrupt:

@@ -14,11 +14,11 @@ from nanotok_ray.cli.options import (
     corpus_options,
     cpus_option,
     file_options,
+    integer,
     max_bytes_option,
     number,
     options,
     vocab_size_option,
-    whole,
 )
 
 PATTERN_NAMES = "nanochat, gpt4, cl100k, r50k, o200k"
@@ -101,7 +101,7 @@ training_options = options(
     ),
     click.option(
         "--max-token-bytes",
-        type=whole(2),
+        type=integer(2),
         metavar="N",
         help="Maximum length of a token in bytes.",
     ),
@@ -141,7 +141,7 @@ nanotok tokenizer train --vocab-size 50000 --output tokenizer.json --column body
 )
 @click.option(
     "--max-tails",
-    type=whole(0),
+    type=integer(0),
     metavar="N",
     help="How many files may be truncated or damaged.  [default: 0]",
 )

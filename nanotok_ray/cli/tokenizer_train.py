@@ -55,10 +55,11 @@ def run_train(arguments: "Arguments") -> int:
     _check_existing(arguments, settings, pattern)
     start = time.perf_counter()
     named = find_corpus(arguments)
-    found = count_named(named, arguments, pattern=pattern)
+    corpus = count_named(named, arguments, pattern=pattern)
     counting = time.perf_counter() - start
-    learned, taken = _learn(found.counts, settings, arguments, had=f"counted in {counting:.1f} s")
-    report = replace(learned.report, documents=found.documents, quarantined=dict(found.quarantined))
+    learned, taken = _learn(corpus.counts, settings, arguments, had=f"counted in {counting:.1f} s")
+    quarantined = dict(corpus.quarantined)
+    report = replace(learned.report, documents=corpus.documents, quarantined=quarantined)
     learned = replace(learned, report=report)
     wrote = _write(learned, arguments)
     seconds = {"count": round(counting, 3), "learn": round(taken, 3)}

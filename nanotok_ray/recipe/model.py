@@ -364,12 +364,12 @@ class Recipe(Table):
             sources = [_valid(SourceRecipe, table, info) for table in sources_of(values)]
             table = values.get("tokenizer", {}) if isinstance(values, Mapping) else None
             tokenizer = _valid(TokenizerRecipe, table, info)
-            found = problems_of(error, values)
+            problems = problems_of(error, values)
         else:
-            sources, tokenizer, found = list(recipe.sources), recipe.tokenizer, []
-        found += _problems_together(values, sources, tokenizer)
-        if found or recipe is None:
-            raise SeveralProblemsError(found)
+            sources, tokenizer, problems = list(recipe.sources), recipe.tokenizer, []
+        problems += _problems_together(values, sources, tokenizer)
+        if problems or recipe is None:
+            raise SeveralProblemsError(problems)
         return recipe
 
     def to_dict(self) -> dict[str, Any]:

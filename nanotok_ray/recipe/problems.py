@@ -45,16 +45,16 @@ def problems_of(error: ValidationError, tables: Any, prefix: Location = ()) -> l
         tables: the validated values, inside the tables of a whole recipe.
         prefix: their location.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for line in error.errors(include_url=False):
         cause = line.get("ctx", {}).get("error")
         if isinstance(cause, SeveralProblemsError):
-            found += cause.problems
+            problems += cause.problems
         elif line["type"] != "default_factory_not_called":  # a consequence of another problem
             location = tuple("source" if part == "sources" else part for part in line["loc"])
             location = (*prefix, *location)
-            found.append(Problem(location, _message(line, location, tables, cause)))
-    return found
+            problems.append(Problem(location, _message(line, location, tables, cause)))
+    return problems
 
 
 _TYPES = {

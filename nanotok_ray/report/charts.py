@@ -346,10 +346,10 @@ def round_top(value: float, max_ticks: int = 6) -> float:
 def _log_ticks(low: float, high: float, max_ticks: int) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     wide = last - first > _DECADES
-    found = [
+    numbers = [
         factor * 10.0**power
         for power in range(first, last + 1)
         for factor in ((1,) if wide else (1, 2, 5))
     ]
-    inside = [match for match in found if low * (1 - 1e-9) <= match <= high * (1 + 1e-9)]
+    inside = [match for match in numbers if low * (1 - 1e-9) <= match <= high * (1 + 1e-9)]
     return inside[:: math.ceil(len(inside) / max_ticks)] if inside else []

@@ -13,7 +13,7 @@ from nanotok_ray.formats import Totals, is_local
 from nanotok_ray.loader.remote import RemoteFiles
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.charts import Bars, Chart, ChartText, Tick, histogram
-from nanotok_ray.report.facts import Facts, read_each
+from nanotok_ray.report.facts import Facts, read_all
 from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table, cut
 from nanotok_ray.units import format_bytes, format_ratio, format_share, quantity
 
@@ -124,15 +124,16 @@ def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
     Raises:
         CorruptOutputError: An index contradicts the manifest.
     """
-    found: dict[str, list[_Numbers]] = {}
+    by_source: dict[str, list[_Numbers]] = {}
     documents = 0
     for shard in shards.values():
         documents += len(shard)
         for source, lengths in _read_entries(shard, _chosen(shard), _lengths_in):
             if len(lengths):
-                found.setdefault(source, []).append(lengths)
-    names = [name for shard in list(shards.values())[:1] for name in shard.sources if name in found]
-    return Lengths({name: np.concatenate(found[name]) for name in names}, documents)
+                by_source.setdefault(source, []).append(lengths)
+    known = [name for shard in list(shards.values())[:1] for name in shard.sources]
+    names = [name for name in known if name in by_source]
+    return Lengths({name: np.concatenate(by_source[name]) for name in names}, documents)
 
 
 def use_of(shards: Shards, *, num_ids: int) -> _Numbers:
@@ -145,8 +146,8 @@ def use_of(shards: Shards, *, num_ids: int) -> _Numbers:
     limit = MAX_READ if is_local(shards.files.url) else MAX_REMOTE_READ
     entries = chosen[:: max(-(-len(chosen) // limit), 1)]
     counts = np.zeros(num_ids, dtype=np.int64)
-    for own in _read_entries(shards, entries, partial(_use_in, num_ids=num_ids)):
-        counts += own
+    for use in _read_entries(shards, entries, partial(_use_in, num_ids=num_ids)):
+        counts += use
     return counts
 
 
@@ -187,7 +188,7 @@ def _read_entries(
             of_thread.shards = replace(shards, files=files.copy())
         return read(of_thread.shards, entry)
 
-    return read_each(files.url, entries, read_in_thread)
+    return read_all(files.url, entries, read_in_thread)
 
 
 def _chosen(shards: Shards) -> list[int]:
@@ -213,36 +214,36 @@ _MEGA: Final = 20
 
 def document_lengths(facts: Facts) -> Iterator[Part]:
     """Yield the histogram of lengths of documents; nothing if there are none."""
-    found = lengths_of(facts.shards)
-    if not found.sampled:
+    lengths = lengths_of(facts.shards)
+    if not lengths.sampled:
         return
     note = "All documents of train and val."
-    if found.sampled < found.documents:
+    if lengths.sampled < lengths.documents:
         note = (
-            f"A sample: {found.sampled:,} of {found.documents:,} documents, from shards that are "
-            "evenly far apart."
+            f"A sample: {lengths.sampled:,} of {lengths.documents:,} documents, from shards that "
+            "are evenly far apart."
         )
     yield Part(
         title="Documents by length",
         beside="tokens",
-        chart=_length_chart(found),
-        table=_quantiles(found),
+        chart=_length_chart(lengths),
+        table=_quantiles(lengths),
         note=note,
     )
 
 
-def _length_chart(found: Lengths) -> Chart:
+def _length_chart(sample: Lengths) -> Chart:
     """Return bars from one power of two to the next."""
-    lengths = np.concatenate([*found.by_source.values()])
+    lengths = np.concatenate([*sample.by_source.values()])
     powers = np.floor(np.log2(np.maximum(lengths, 1))).astype(int)
     first, last = int(powers.min()), int(powers.max())
     counts: list[int] = np.bincount(powers - first, minlength=last - first + 1).tolist()
     bars = Bars(
         kind="c1",
-        values=[count / found.sampled * 100 for count in counts],
+        values=[count / sample.sampled * 100 for count in counts],
         titles=[
             f"{2**power:,} to {2 ** (power + 1) - 1:,} tokens: {quantity(count, 'document')}, "
-            f"{format_share(count, found.sampled)}"
+            f"{format_share(count, sample.sampled)}"
             for power, count in enumerate(counts, first)
         ],
     )
@@ -268,7 +269,7 @@ def _power(number: int) -> str:
     return f"{2**number:,}" if number < _MEGA else f"{2 ** (number - _MEGA):,} Mi"
 
 
-def _quantiles(found: Lengths) -> Table:
+def _quantiles(lengths: Lengths) -> Table:
     rows = [
         (
             cut(name, 80),
@@ -277,6 +278,6 @@ def _quantiles(found: Lengths) -> Table:
             *(f"{np.quantile(value, share):,.0f}" for share in _QUANTILES.values()),
             f"{value.max():,}",
         )
-        for name, value in found.by_source.items()
+        for name, value in lengths.by_source.items()
     ]
     return Table(heads=("source", "documents", "mean", *_QUANTILES, "longest"), rows=rows)

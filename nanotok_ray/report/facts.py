@@ -63,7 +63,7 @@ _Item = TypeVar("_Item")
 _Read = TypeVar("_Read")
 
 
-def read_each(url: str, items: Iterable[_Item], read: Callable[[_Item], _Read]) -> list[_Read]:
+def read_all(url: str, items: Iterable[_Item], read: Callable[[_Item], _Read]) -> list[_Read]:
     """Return `read(item)` for each item in order; threads call it if `url` is remote.
 
     Raises:
@@ -142,24 +142,24 @@ def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
         TOKENIZER_FOLDER: lambda: _tokenizer(out),
         EXPORTS: lambda: _exports(out),
     }
-    read = dict(zip(readers, read_each(out.url, readers.items(), _attempted), strict=True))
+    read = dict(zip(readers, read_all(out.url, readers.items(), _attempted), strict=True))
     if read[MANIFEST_NAME][0] is None:
         read[SHARDS_INDEX_NAME] = (None, None)
-    found = {name: value for name, (value, _) in read.items()}
-    journals = found[JOURNAL_FOLDER] or (None, None)
-    summary, times = found[SUMMARY_NAME] or (None, {})
+    contents = {name: value for name, (value, _) in read.items()}
+    journals = contents[JOURNAL_FOLDER] or (None, None)
+    summary, times = contents[SUMMARY_NAME] or (None, {})
     return Facts(
         out=out,
         work=work,
-        manifest=found[MANIFEST_NAME],
+        manifest=contents[MANIFEST_NAME],
         summary=summary,
         stage_times=times,
-        report=found[REPORT],
+        report=contents[REPORT],
         journal=journals[0],
         worked=journals[1],
-        tokenizer=found[TOKENIZER_FOLDER],
-        shards=found[SHARDS_INDEX_NAME] or {},
-        exports=found[EXPORTS] or {},
+        tokenizer=contents[TOKENIZER_FOLDER],
+        shards=contents[SHARDS_INDEX_NAME] or {},
+        exports=contents[EXPORTS] or {},
         problems=tuple(problem for _, problem in read.values() if problem is not None),
     )
 
@@ -197,9 +197,9 @@ def _journals(out: Folder) -> tuple[RunJournal | None, RunJournal | None]:
         return last, last
     earlier = [run for run in runs_in(out) if run < last.run]
     for run in reversed(earlier[-_EARLIER_RUNS:]):
-        found = read_journal(out, run)
-        if found is not None and found.slices:
-            return last, found
+        journal = read_journal(out, run)
+        if journal is not None and journal.slices:
+            return last, journal
     return last, last
 
 
@@ -210,15 +210,13 @@ def _tokenizer(out: Folder) -> Tokenizer | None:
 
 
 def _shards(out: Folder, cache: str) -> dict[str, Shards]:
-    opened = read_each(
-        out.url, SPLITS, lambda split: open_shards(out.url, split=split, cache=cache)
-    )
+    opened = read_all(out.url, SPLITS, lambda split: open_shards(out.url, split=split, cache=cache))
     return dict(zip(SPLITS, opened, strict=True))
 
 
 def _exports(out: Folder) -> dict[str, Export]:
     folders = [f"{EXPORTS}/{name}" for name in LAYOUTS]
-    are_there = read_each(out.url, folders, lambda name: out.exists(f"{name}/{EXPORT_NAME}"))
+    are_there = read_all(out.url, folders, lambda name: out.exists(f"{name}/{EXPORT_NAME}"))
     return {
         out.join(folder): read_export(Folder(out.inside(folder)))
         for folder, is_there in zip(folders, are_there, strict=True)

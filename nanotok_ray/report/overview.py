@@ -13,7 +13,7 @@ from nanotok_ray.formats import (
     Export,
 )
 from nanotok_ray.job import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
-from nanotok_ray.report.facts import Facts, began_at, read_each, seconds_of, slice_name
+from nanotok_ray.report.facts import Facts, began_at, read_all, seconds_of, slice_name
 from nanotok_ray.report.render import Cell, Code, Figure, Part, Table, cut
 from nanotok_ray.sources import QUARANTINE
 from nanotok_ray.units import (
@@ -315,14 +315,14 @@ def files(facts: Facts) -> Iterator[Part]:
         JOURNAL_FOLDER: facts.journal is not None,
         QUARANTINE.rstrip("/"): any(source.quarantined for source in facts.sources.values()),
     }
-    are_there = read_each(
+    are_there = read_all(
         there.url,
         _FILES.values(),
         lambda path: folders[path] if path in folders else there.exists(path),
     )
-    found = {
+    locations = {
         name: Code(cut(there.join(path), _MAX_PATH_CHARS))
         for (name, path), is_there in zip(_FILES.items(), are_there, strict=True)
         if is_there
     }
-    yield Part(pairs={"output": Code(cut(there.url, _MAX_PATH_CHARS))} | found)
+    yield Part(pairs={"output": Code(cut(there.url, _MAX_PATH_CHARS))} | locations)

@@ -212,13 +212,13 @@ def _contents(documents: Sequence[Document], totals: Sequence[Totals]) -> Table:
 
 def _legend(totals: Sequence[Totals]) -> dict[str, str]:
     has_mask = any(value.trained is not None for value in totals)
-    found = {
+    is_needed = {
         TRAINED: has_mask,
         UNTRAINED: has_mask,
         TEXT: any(value.trained is None for value in totals),
         IMAGE: any(value.images for value in totals),
     }
-    return dict(LEGEND[kind] for kind, is_there in found.items() if is_there)
+    return dict(LEGEND[kind] for kind, is_there in is_needed.items() if is_there)
 
 
 def _figures(totals: Totals) -> list[Figure]:

@@ -38,7 +38,7 @@ _COUNT: Final = "count"
 
 
 @dataclass(slots=True)
-class _Found:
+class _Entries:
     """The entries of quarantine files by source and split, and by reason."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -54,8 +54,8 @@ def quarantined(facts: Facts) -> Iterator[Part]:
         yield Part(text="No document was quarantined.")
         return
     folder, names = _files(facts)
-    found = _examples(folder, names, set(wanted))
-    counts = wanted if facts.manifest is not None else dict(sorted(found.counts.items()))
+    entries = _examples(folder, names, set(wanted))
+    counts = wanted if facts.manifest is not None else dict(sorted(entries.counts.items()))
     if not counts:
         if facts.has_begun:
             yield Part(text="No document has been quarantined so far.")
@@ -65,7 +65,7 @@ def quarantined(facts: Facts) -> Iterator[Part]:
         (
             cut(position, 80),
             cut(reason, 200),
-            *_message(found.examples.get((position, reason)), formats),
+            *_message(entries.examples.get((position, reason)), formats),
             f"{n:,}",
         )
         for (position, reason), n in list(counts.items())[:_MAX_ROWS]
@@ -73,7 +73,7 @@ def quarantined(facts: Facts) -> Iterator[Part]:
     heads = ("source", "reason", "for example", "", "documents")
     yield Part(
         table=Table(heads=heads, rows=rows, texts=4),
-        note=_note(facts, found, len(counts), folder=folder),
+        note=_note(facts, entries, len(counts), folder=folder),
     )
 
 
@@ -162,18 +162,18 @@ def _file_position(name: str) -> str:
     return "/".join(_stem(name).split("/")[:-1])
 
 
-def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -> _Found:
-    found = _Found()
+def _examples(out: Folder, names: Iterable[str], wanted: set[tuple[str, str]]) -> _Entries:
+    entries = _Entries()
     for name in names:
-        if found.files == _MAX_FILES or (wanted and wanted <= found.examples.keys()):
-            found.is_all = False
+        if entries.files == _MAX_FILES or (wanted and wanted <= entries.examples.keys()):
+            entries.is_all = False
             break
-        found.files += 1
-        found.is_all &= _read_entries(out, name, found)
-    return found
+        entries.files += 1
+        entries.is_all &= _read_entries(out, name, entries)
+    return entries
 
 
-def _read_entries(out: Folder, name: str, found: _Found) -> bool:
+def _read_entries(out: Folder, name: str, entries: _Entries) -> bool:
     """Read the entries at the start of a file; return whether these are all."""
     data = out.read_start(name, _START_BYTES)
     file = _file_position(name)
@@ -182,12 +182,12 @@ def _read_entries(out: Folder, name: str, found: _Found) -> bool:
     for line in lines if is_all else lines[:-1]:
         entry = entry_of(line)
         if entry is not None:
-            found.counts[file, entry.kind] += 1
-            found.examples.setdefault((file, entry.kind), entry)
+            entries.counts[file, entry.kind] += 1
+            entries.examples.setdefault((file, entry.kind), entry)
     return is_all
 
 
-def _note(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
+def _note(facts: Facts, entries: _Entries, rows: int, *, folder: Folder) -> str:
     inside = QUARANTINE if folder.url == facts.out.url else _COUNTS
     lines = [f"All of them, a line each: {folder.join(inside.rstrip('/'))}."]
     if rows > _MAX_ROWS:
@@ -195,6 +195,6 @@ def _note(facts: Facts, found: _Found, rows: int, *, folder: Folder) -> str:
     if facts.manifest is not None and (lost := facts.manifest.totals["all"].lost_rows):
         lines.append(f"The tails hold {quantity(lost, 'row')} of damaged row groups.")
     if facts.manifest is None:
-        part = "" if found.is_all else f" that the first {found.files:,} files begin with"
+        part = "" if entries.is_all else f" that the first {entries.files:,} files begin with"
         lines.append(f"There is no manifest: these are the entries{part} so far.")
     return " ".join(lines)

@@ -67,10 +67,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A cell with a bar whose segments are proportional to their shares of `whole`."""
+    """A cell with a bar whose segments are proportional to their shares of `total`."""
 
     segments: Sequence[Segment]
-    whole: float
+    total: float
 
 
 Cell = str | Code | Link | Tokens | Bar
@@ -148,7 +148,7 @@ def readable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _REPLACED.sub(lambda found: _code_point(found.group()), text)
+    return _REPLACED.sub(lambda match: _code_point(match.group()), text)
 
 
 def text_markup(text: str) -> str:
@@ -162,8 +162,8 @@ def text_markup(text: str) -> str:
     return _MARKED.sub(_mark, text)
 
 
-def _mark(found: re.Match[str]) -> str:
-    character = found.group()
+def _mark(match: re.Match[str]) -> str:
+    character = match.group()
     return _MARKS.get(character) or f'<i data-u="{_code_point(character)}"></i>'
 
 

@@ -194,10 +194,10 @@ def busy_seconds(
     ends = np.clip(np.array([bar.ended for bar in bars]) / step, 0, BINS)
     done = np.zeros((len(stages) * len(lanes), BINS + 2))
     for edges, sign in ((starts, 1.0), (ends, -1.0)):  # begun work minus ended work
-        whole = edges.astype(int)
-        rest = edges - whole
-        np.add.at(done, (rows, whole), sign * (1 - rest))
-        np.add.at(done, (rows, whole + 1), sign * rest)
+        bins = edges.astype(int)
+        rest = edges - bins
+        np.add.at(done, (rows, bins), sign * (1 - rest))
+        np.add.at(done, (rows, bins + 1), sign * rest)
     busy = np.cumsum(done, axis=1)[:, :BINS] * step
     return np.maximum(busy, 0.0).reshape(len(stages), len(lanes), BINS)
 
@@ -447,8 +447,8 @@ _MIN_SLICES = 3
 
 def _stragglers(journal: RunJournal) -> Iterator[Part]:
     """Yield the table; nothing if no stage has enough slices."""
-    found = slowest(journal.slices)
-    if not found:
+    ranking = slowest(journal.slices)
+    if not ranking:
         return
     rows = [
         (
@@ -461,7 +461,7 @@ def _stragglers(journal: RunJournal) -> Iterator[Part]:
             f"{times:.2f}\u00d7",
             f"{slowest_slice.attempts:,}",
         )
-        for times, slowest_slice in found
+        for times, slowest_slice in ranking
     ]
     heads = ("slice", "stage", "worker", "time", "text", "rate", "of the median", "attempts")
     yield Part(
@@ -482,12 +482,13 @@ def slowest(slices: Sequence[JournalledSlice]) -> list[tuple[float, JournalledSl
     by_stage: dict[str, list[JournalledSlice]] = {}
     for result in ended:
         by_stage.setdefault(result.stage, []).append(result)
-    found: list[tuple[float, JournalledSlice]] = []
+    ranking: list[tuple[float, JournalledSlice]] = []
     for group in by_stage.values():
         least = _SMALL * median(result.num_bytes for result in group)
         large = [result for result in group if result.num_bytes >= least]
         if len(large) < _MIN_SLICES:
             continue
         usual = median(result.seconds / result.num_bytes for result in large)
-        found += [(result.seconds / result.num_bytes / usual, result) for result in large]
-    return sorted(found, key=lambda item: (-item[0], item[1].stage, item[1].name))[:MAX_STRAGGLERS]
+        ranking += [(result.seconds / result.num_bytes / usual, result) for result in large]
+    ranking.sort(key=lambda item: (-item[0], item[1].stage, item[1].name))
+    return ranking[:MAX_STRAGGLERS]

@@ -209,11 +209,11 @@ def example_documents(facts: Facts) -> Iterator[Part]:
 
 def _example_sources(shards: Shards) -> Iterator[range]:
     """Yield the documents of the first source without masks and of the first with masks."""
-    found: set[bool] = set()
+    kinds: set[bool] = set()
     for value in shards.ranges().values():
         is_masked = shards.mask(value[0]) is not None
-        if is_masked not in found:
-            found.add(is_masked)
+        if is_masked not in kinds:
+            kinds.add(is_masked)
             yield value
 
 

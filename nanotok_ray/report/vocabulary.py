@@ -176,8 +176,8 @@ def spread(last: int, limit: int) -> Sequence[int]:
     """
     if last <= limit:
         return list(range(1, last + 1))
-    found: list[int] = np.unique(np.rint(np.geomspace(1, last, limit)).astype(np.int64)).tolist()
-    return found
+    numbers: list[int] = np.unique(np.rint(np.geomspace(1, last, limit)).astype(np.int64)).tolist()
+    return numbers
 
 
 _MAX_TOKEN_BYTES: Final = 16
@@ -243,8 +243,8 @@ def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]
     is_text = sizes > 0
     weights = counts[: len(sizes)][is_text]
     lengths = np.minimum(sizes[is_text], _MAX_TOKEN_BYTES)
-    found = np.bincount(lengths, weights=weights, minlength=_MAX_TOKEN_BYTES + 1)[1:]
-    shares: list[float] = (100 * found / max(found.sum(), 1)).tolist()
+    counted = np.bincount(lengths, weights=weights, minlength=_MAX_TOKEN_BYTES + 1)[1:]
+    shares: list[float] = (100 * counted / max(counted.sum(), 1)).tolist()
     return shares
 
 

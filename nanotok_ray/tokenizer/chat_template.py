@@ -51,8 +51,8 @@ class ChatTemplate:
         ids, mask = ids[: self.max_length], mask[: self.max_length]
         if not self.return_dict:
             return ids
-        found = {"input_ids": ids, "attention_mask": [1] * len(ids)}
-        return found | ({"assistant_masks": mask} if self.return_assistant_tokens_mask else {})
+        encoding = {"input_ids": ids, "attention_mask": [1] * len(ids)}
+        return encoding | ({"assistant_masks": mask} if self.return_assistant_tokens_mask else {})
 
     def joined(self, results: Sequence[Any]) -> Any:  # noqa: ANN401 - lists of any of the results
         """Return several conversations together; dictionaries become one dictionary of lists."""

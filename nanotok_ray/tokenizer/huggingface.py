@@ -286,11 +286,11 @@ _ADDED_TOKEN: Final = {
 
 def _roles(model: Model) -> dict[str, str]:
     """Return the special token of each role for which the model has one."""
-    found = {
+    tokens = {
         role: next((name for name in names if name in model.special_tokens), None)
         for role, names in _ROLES.items()
     }
-    return {role: name for role, name in found.items() if name is not None}
+    return {role: name for role, name in tokens.items() if name is not None}
 
 
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}

@@ -19,7 +19,7 @@ from nanotok_ray.tokenizer.tokenizer import Tokenizer
 SpecialTokens = Sequence[str] | Mapping[str, int]
 
 RANKS = ".tiktoken"
-_WHOLE = {".txt": from_readable, ".json": from_huggingface_file, ".pkl": from_pickle}
+_READERS = {".txt": from_readable, ".json": from_huggingface_file, ".pkl": from_pickle}
 
 
 def open_tokenizer(
@@ -59,11 +59,11 @@ def open_tokenizer(
         return Tokenizer(_ranks_model(path, pattern, special_tokens))
     _check_given(path, pattern=pattern, special_tokens=special_tokens)
     if is_file(path):
-        return Tokenizer(_WHOLE[Path(path).suffix](_bytes_of(path), name=path))
+        return Tokenizer(_READERS[Path(path).suffix](_bytes_of(path), name=path))
     if Path(path).is_file():
         raise TokenizerError(
-            f"{path} is not a tokenizer file: these end in {', '.join((*_WHOLE, RANKS))}; pass one "
-            "of these, or a folder that contains one"
+            f"{path} is not a tokenizer file: these end in {', '.join((*_READERS, RANKS))}; pass "
+            "one of these, or a folder that contains one"
         )
     written = Folder(path).join(TOKENIZER_FOLDER)
     return Tokenizer.load(written if not has_files(path) and has_files(written) else path)
@@ -78,7 +78,7 @@ def is_file(spec: str) -> bool:
     path, _ = path_and_pattern(spec)
     if path.endswith(RANKS):
         return True
-    return Path(path).suffix in _WHOLE and not Path(path).is_dir()
+    return Path(path).suffix in _READERS and not Path(path).is_dir()
 
 
 def is_tiktoken_name(spec: str) -> bool:
@@ -123,8 +123,8 @@ def path_and_pattern(spec: str) -> tuple[str, str | None]:
     >>> path_and_pattern("a/ranks.tiktoken:gpt4"), path_and_pattern("s3://bucket/folder")
     (('a/ranks.tiktoken', 'gpt4'), ('s3://bucket/folder', None))
     """
-    path, found, pattern = spec.partition(f"{RANKS}:")
-    return (f"{path}{RANKS}", pattern) if found else (spec, None)
+    path, suffix, pattern = spec.partition(f"{RANKS}:")
+    return (f"{path}{RANKS}", pattern) if suffix else (spec, None)
 
 
 def _ranks_model(path: str, pattern: str | None, special_tokens: SpecialTokens | None) -> Model:

@@ -68,19 +68,19 @@ class SpecialRules:
         Raises:
             TokenizerError: The text spells a special token that is disallowed.
         """
-        if self._disallowed and (found := _finder(self._disallowed).search(text)):
-            name = found.group()
+        if self._disallowed and (match := _finder(self._disallowed).search(text)):
+            name = match.group()
             raise TokenizerError(
-                f"the text spells the special token {name!r} at character {found.start()}, which "
+                f"the text spells the special token {name!r} at character {match.start()}, which "
                 f"is disallowed: pass allowed_special={{{name!r}}} to encode it as the token, or "
                 "disallowed_special=() to encode it as text"
             )
         start = 0
-        for found in _finder(self._allowed).finditer(text) if self._allowed else ():
-            if start < found.start():
-                yield text[start : found.start()], False
-            yield found.group(), True
-            start = found.end()
+        for match in _finder(self._allowed).finditer(text) if self._allowed else ():
+            if start < match.start():
+                yield text[start : match.start()], False
+            yield match.group(), True
+            start = match.end()
         if start < len(text):
             yield text[start:], False
 

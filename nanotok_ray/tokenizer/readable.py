@@ -93,9 +93,9 @@ class _Lines:
 
     def value_of(self, key: str) -> str:
         """Return the value of the next line, which must have the form `key value`."""
-        found, _, value = self.next().partition(" ")
-        if found != key or not value:
-            raise self._error(f"expected '{key} ...', found {found[:80]!r}")
+        actual, _, value = self.next().partition(" ")
+        if actual != key or not value:
+            raise self._error(f"expected '{key} ...', found {actual[:80]!r}")
         return value
 
     def number(self, text: str) -> int:
@@ -127,7 +127,7 @@ class _Lines:
             return
         wanted = canonical.split(b"\n")
         pairs = enumerate(zip(self._lines, wanted, strict=False))
-        at = next((at for at, (found_line, other) in pairs if found_line != other), len(wanted) - 1)
+        at = next((at for at, (line, other) in pairs if line != other), len(wanted) - 1)
         self._position = at + 1
         expected = repr(wanted[at].decode("ascii")[:80]) if wanted[at] else "the end of the file"
         raise self._error(f"expected {expected}")

@@ -164,11 +164,11 @@ class Rendering(ABC):
     def _templated(
         self, conversation: Sequence[Any] | chat.Conversation, form: ChatTemplate
     ) -> dict[str, list[int]] | list[int] | str:
-        whole = conversation if isinstance(conversation, Mapping) else {"messages": conversation}
+        document = conversation if isinstance(conversation, Mapping) else {"messages": conversation}
         if isinstance(conversation, Sequence):
-            whole = {"messages": without_nulls(conversation)}
-        ids, mask = self.render_conversation(whole, max_tokens=None)
-        role = whole["messages"][-1]["role"]
+            document = {"messages": without_nulls(conversation)}
+        ids, mask = self.render_conversation(document, max_tokens=None)
+        role = document["messages"][-1]["role"]
         if form.add_generation_prompt:
             if role == "assistant":
                 raise ConversationError(

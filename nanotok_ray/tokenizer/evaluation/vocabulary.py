@@ -137,7 +137,7 @@ def token_bytes_of(text: str) -> bytes:
     """
     data = text.encode(errors="surrogateescape")
     return _BYTE_ESCAPE.sub(
-        lambda found: b"\\" if found[1] == b"\\" else bytes.fromhex(found[1][1:].decode()), data
+        lambda match: b"\\" if match[1] == b"\\" else bytes.fromhex(match[1][1:].decode()), data
     )
 
 

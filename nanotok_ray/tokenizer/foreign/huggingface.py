@@ -56,12 +56,12 @@ def part_of(value: Mapping[str, Any], key: str, kind: type, *, name: str) -> Any
     Raises:
         TokenizerError: The value is missing or of another type.
     """
-    found = value.get(key)
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+    item = value.get(key)
+    if not isinstance(item, kind) or (kind is int and isinstance(item, bool)):
         raise TokenizerError(
-            f"{name}: {key!r} must be of type {kind.__name__}, not {type(found).__name__}"
+            f"{name}: {key!r} must be of type {kind.__name__}, not {type(item).__name__}"
         )
-    return found
+    return item
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

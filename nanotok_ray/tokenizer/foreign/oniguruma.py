@@ -47,13 +47,13 @@ def check_reads_alike(pattern: str, *, name: str) -> None:
             only `tokenizers` splits.
     """
     parts = _PARTS.findall(pattern.replace(_SPACES_AT_END, r"\s"))
-    found = next((part for index, part in enumerate(parts) if _is_other(part, index)), None)
-    if found is None and "(?i" in pattern and (folded := _FOLDED.search(pattern)):
-        found = folded[0]
-    if found is not None:
+    unlike = next((part for index, part in enumerate(parts) if _is_other(part, index)), None)
+    if unlike is None and "(?i" in pattern and (folded := _FOLDED.search(pattern)):
+        unlike = folded[0]
+    if unlike is not None:
         raise TokenizerError(
-            f"{name}: its pattern has {found!r:.60}, which the regex engine of tokenizers reads in "
-            f"another way than ours, so that ids could differ: {pattern!r:.200}"
+            f"{name}: its pattern has {unlike!r:.60}, which the regex engine of tokenizers reads "
+            f"in another way than ours, so that ids could differ: {pattern!r:.200}"
         )
     if _may_be_empty(parts):
         raise TokenizerError(
