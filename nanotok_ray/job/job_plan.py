@@ -12,6 +12,7 @@ from nanotok_ray.formats import (
     CountRecord,
     ShardRecord,
     ShardSettings,
+    to_values,
 )
 from nanotok_ray.job.changes import check_losses, plan_changes, setting_changes
 from nanotok_ray.job.counting import Training, finished_counts, next_round, training_of
@@ -26,7 +27,7 @@ from nanotok_ray.job.learned import (
     has_other_rules,
     notes_on_sizes,
 )
-from nanotok_ray.job.plan_text import change_lines, plan_text
+from nanotok_ray.job.plan_text import Estimate, FrozenPlan, change_lines, plan_text
 from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
 from nanotok_ray.job.work import CountWork
 from nanotok_ray.recipe import Recipe
@@ -108,9 +109,9 @@ class JobPlan:
     """The exports of that output, finished or unfinished."""
     adopts: bool = False
     """Whether a tokenizer that was not learned here is written into the output."""
-    estimate: Mapping[str, Any] | None = None
+    estimate: Estimate | None = None
     """Estimates of time and disk space; None if not estimated."""
-    freezing: Mapping[str, str] | None = None
+    freezing: FrozenPlan | None = None
     """The result of writing plan.json; None if it was not written."""
     notes: tuple[str, ...] = ()
     """Notes for the user, shown before the job starts."""
@@ -189,7 +190,7 @@ class JobPlan:
             values["tokenize"] = _stage(todo["tokenize"], done=done)
         for name, part in (("estimate", self.estimate), ("frozen", self.freezing)):
             if part is not None:
-                values[name] = dict(part)
+                values[name] = to_values(part)
         return values
 
     def change_notes(self) -> list[str]:
@@ -199,7 +200,7 @@ class JobPlan:
 
     def text(self) -> str:
         """Return the plan as lines of text."""
-        return plan_text(self.values)
+        return plan_text(self.values, self.estimate, self.freezing)
 
 
 def decide(

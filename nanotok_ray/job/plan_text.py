@@ -1,11 +1,47 @@
 """The plan of a job as text for users."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nanotok_ray.job.doctor.machine import Space
 from nanotok_ray.units import few, format_bytes, format_estimate, quantity
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageEstimate:
+    """The estimated time of a stage, with the fields of its JSON."""
+
+    seconds: float | None
+    """None: unknown."""
+    from_: str
+    """The origin of the estimate, for people."""
+    tasks: int | None = None
+    """The number of Ray tasks; None for a stage without slices, as the next two."""
+    megabytes_per_second: float | None = None
+    per_cpu: bool | None = None
+    """Whether the rate is that of one CPU, and not of all CPUs of a run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """The estimated time of a job, and the disk space that it needs."""
+
+    cpus: int
+    seconds: float | None
+    """None: unknown."""
+    stages: Mapping[str, StageEstimate]
+    space: tuple[Space, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrozenPlan:
+    """The result of writing plan.json."""
+
+    status: str
+    path: str
+
 
 _INDENT = " " * 12
 _LONG_SECONDS = 60.0
@@ -14,7 +50,9 @@ STAGES = ("count", "learn", "also", "tokenize")
 """The stages whose numbers a plan has, in the order of the job."""
 
 
-def plan_text(values: Mapping[str, Any]) -> str:
+def plan_text(
+    values: Mapping[str, Any], estimate: Estimate | None, frozen: FrozenPlan | None
+) -> str:
     """Return the plan as lines: output, sources, notes, changes, remaining work, estimates."""
     lines = [f"output      {resolved(values['output'])}"]
     for source in values["sources"]:
@@ -23,11 +61,11 @@ def plan_text(values: Mapping[str, Any]) -> str:
     if values["changes"] is not None:
         lines += change_lines(values["changes"])
     lines += [stage_line(stage, values[stage]) for stage in STAGES if stage in values]
-    if "estimate" in values:
-        lines += _estimate_lines(values["estimate"])
-        lines += [f"space       {Space(**space).text()}" for space in values["estimate"]["space"]]
-    if "frozen" in values:
-        lines.append(_frozen_line(values["frozen"], values["sources"]))
+    if estimate is not None:
+        lines += _estimate_lines(estimate)
+        lines += [f"space       {space.text()}" for space in estimate.space]
+    if frozen is not None:
+        lines.append(_frozen_line(frozen, values["sources"]))
     return "\n".join(lines)
 
 
@@ -115,54 +153,55 @@ def stage_line(stage: str, numbers: Mapping[str, int]) -> str:
     return f"{stage:<11} {numbers['todo']:,} to do, {numbers['done']:,} done{size}"
 
 
-def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
-    if estimate["seconds"] is None:
+def _estimate_lines(estimate: Estimate) -> Iterator[str]:
+    if estimate.seconds is None:
         yield "estimate    time unknown, because there is no text to measure with; pass --rate"
         return
-    stages = estimate["stages"]
-    if not stages:
+    if not estimate.stages:
         yield "estimate    nothing to count, learn or tokenize"
         return
-    known = {name: stage for name, stage in stages.items() if stage["seconds"] is not None}
-    times = (f"{name} {format_estimate(stage['seconds'])}" for name, stage in known.items())
-    parts = ", ".join(times)
-    cpus = quantity(estimate["cpus"], "CPU")
-    left_out = [name for name, stage in stages.items() if stage["seconds"] is None]
+    known = {
+        name: stage.seconds for name, stage in estimate.stages.items() if stage.seconds is not None
+    }
+    parts = ", ".join(f"{name} {format_estimate(seconds)}" for name, seconds in known.items())
+    cpus = quantity(estimate.cpus, "CPU")
+    left_out = [name for name in estimate.stages if name not in known]
     without = f", {' and '.join(left_out)} not estimated" if left_out else ""
-    yield f"estimate    {format_estimate(estimate['seconds'])} on {cpus}: {parts}{without}"
-    for name, stage in known.items():
-        rate = stage["megabytes_per_second"]
+    yield f"estimate    {format_estimate(estimate.seconds)} on {cpus}: {parts}{without}"
+    for name in known:
+        stage = estimate.stages[name]
+        rate = stage.megabytes_per_second
         if rate is not None:
-            per = " a CPU" if stage["per_cpu"] else ""
-            tasks = quantity(stage["tasks"], "Ray task")
-            yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {stage['from']}"
+            per = " a CPU" if stage.per_cpu else ""
+            tasks = quantity(stage.tasks or 0, "Ray task")
+            yield f"{_INDENT}{name} in {tasks} at {rate:,.1f} MB/s{per}: {stage.from_}"
         else:
-            yield f"{_INDENT}{name}: {stage['from']}"
+            yield f"{_INDENT}{name}: {stage.from_}"
     yield from _idle_lines(estimate, known)
 
 
-def _idle_lines(estimate: Mapping[str, Any], stages: Mapping[str, Any]) -> Iterator[str]:
+def _idle_lines(estimate: Estimate, known: Mapping[str, float]) -> Iterator[str]:
     """Yield advice if a stage of over a minute has fewer tasks than there are CPUs."""
-    for name, stage in stages.items():
-        tasks = stage.get("tasks") or estimate["cpus"]
-        if tasks < estimate["cpus"] and stage["seconds"] > _LONG_SECONDS:
+    for name, seconds in known.items():
+        tasks = estimate.stages[name].tasks or estimate.cpus
+        if tasks < estimate.cpus and seconds > _LONG_SECONDS:
             yield (
-                f"{_INDENT}{name} keeps at most {tasks:,} of {estimate['cpus']:,} CPUs busy; "
+                f"{_INDENT}{name} keeps at most {tasks:,} of {estimate.cpus:,} CPUs busy; "
                 "a smaller limits.slice_bytes makes more slices"
             )
 
 
-def _frozen_line(frozen: Mapping[str, str], sources: Sequence[Mapping[str, Any]]) -> str:
-    if frozen["status"] == "not frozen":
+def _frozen_line(frozen: FrozenPlan, sources: Sequence[Mapping[str, Any]]) -> str:
+    if frozen.status == "not frozen":
         return (
-            f"not saved   the output is finished; a job replaces {frozen['path']} when it changes "
+            f"not saved   the output is finished; a job replaces {frozen.path} when it changes "
             "the output"
         )
-    if frozen["status"] == "in use":
-        return f"not saved   another run has locked this output; {frozen['path']} is its plan"
-    before = ", as before" if frozen["status"] == "as before" else ""
+    if frozen.status == "in use":
+        return f"not saved   another run has locked this output; {frozen.path} is its plan"
+    before = ", as before" if frozen.status == "as before" else ""
     by_hash = any(source["split"].startswith("share:") for source in sources)
     later = "files that are added later belong to train"
     if by_hash:
         later += "; with split = share:S, the hash of each document decides"
-    return f"saved       {frozen['path']}{before}; {later}"
+    return f"saved       {frozen.path}{before}; {later}"

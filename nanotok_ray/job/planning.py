@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from nanotok_ray.job.forecast import MIN_SECONDS
 from nanotok_ray.job.frozen_plan import freeze
 from nanotok_ray.job.job_plan import JobPlan, decide
 from nanotok_ray.job.journaling import stages_of_last_run
+from nanotok_ray.job.plan_text import Estimate, FrozenPlan, StageEstimate
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice, SliceReading, TimeIsUpError
 from nanotok_ray.storage import Folder
@@ -197,14 +197,14 @@ def plan_job(
     known = last if cpus is None else {}
     rates = _rates(announced, recipe, last=known, rate=rate, on_event=on_event)
     cpus = cpus or len(os.sched_getaffinity(0))
-    estimate = _estimate(announced, rates, last=last, cpus=cpus)
+    stages = _stage_estimates(announced, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
     for slice_ in _reads(announced.todo.get("tokenize", ())):
         tokenized[slice_.kind] += slice_.num_bytes
     counted = sum(slice_.num_bytes for slice_ in announced.todo.get("count", ()))
     spaces = space_for(recipe, counted=counted, tokenized=tokenized)
-    estimate["space"] = [space.to_dict() for space in spaces]
-    frozen = {"status": freeze(announced.plan, out), "path": out.join(PLAN_NAME)}
+    estimate = Estimate(cpus=cpus, seconds=_total(stages), stages=stages, space=tuple(spaces))
+    frozen = FrozenPlan(status=freeze(announced.plan, out), path=out.join(PLAN_NAME))
     return replace(announced, estimate=estimate, freezing=frozen)
 
 
@@ -240,22 +240,43 @@ def _texts(announced: JobPlan, recipe: Recipe) -> Sequence[Slice]:
     ] or texts
 
 
-def _estimate(
+def _stage_estimates(
     announced: JobPlan, rates: Mapping[str, Rate], *, last: Mapping[str, StageTime], cpus: int
-) -> dict[str, Any]:
-    """Estimate the stages that have slices to process; unknown `seconds` are None."""
-    stages: dict[str, dict[str, Any]] = {}
+) -> dict[str, StageEstimate]:
+    """Estimate the stages that have slices to process, learning, and the rest of the job."""
+    stages: dict[str, StageEstimate] = {}
     for stage in STAGES:
         if slices := announced.todo.get(stage):
-            stages[stage] = _estimate_stage(slices, rates.get(stage), cpus=cpus)
-    unknown = any(values["seconds"] is None for values in stages.values())
+            stages[stage] = _of_slices(slices, rates.get(stage), cpus=cpus)
     if announced.values.get("learn", {}).get("todo"):
-        stages["learn"] = _learning(last)
+        # The time depends on the spans and not on the bytes.
+        seconds = last["learn"].seconds if "learn" in last else None
+        basis = "unknown" if seconds is None else "as in the last run"
+        stages["learn"] = StageEstimate(seconds=_rounded(seconds), from_=basis)
     if stages:
         basis = "planning, start and end of Ray, and the report page; about 1 s with --local"
-        stages["other"] = _stage(OTHER_SECONDS, basis=basis)
-    known = [values["seconds"] for values in stages.values() if values["seconds"] is not None]
-    return {"cpus": cpus, "seconds": None if unknown else round(sum(known), 1), "stages": stages}
+        stages["other"] = StageEstimate(seconds=OTHER_SECONDS, from_=basis)
+    return stages
+
+
+def _total(stages: Mapping[str, StageEstimate]) -> float | None:
+    """Return the seconds of all stages; None if those of a stage with slices are unknown."""
+    if any(name in STAGES and stage.seconds is None for name, stage in stages.items()):
+        return None
+    return round(sum(stage.seconds or 0.0 for stage in stages.values()), 1)
+
+
+def _of_slices(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> StageEstimate:
+    reads = _reads(slices)
+    if rate is None:
+        return StageEstimate(seconds=None, from_="unknown", tasks=len(reads))
+    return StageEstimate(
+        seconds=_rounded(rate.seconds(reads, cpus=cpus)),
+        from_=rate.basis,
+        tasks=len(reads),
+        megabytes_per_second=round(rate.bytes_per_second / 1e6, 3),
+        per_cpu=rate.is_per_cpu,
+    )
 
 
 def _reads(slices: Sequence[Slice]) -> list[Slice]:
@@ -263,29 +284,5 @@ def _reads(slices: Sequence[Slice]) -> list[Slice]:
     return list({slice_.reads: slice_ for slice_ in slices}.values())
 
 
-def _estimate_stage(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> dict[str, Any]:
-    reads = _reads(slices)
-    if rate is None:
-        return _stage(None, basis="unknown") | {"tasks": len(reads)}
-    return _stage(rate.seconds(reads, cpus=cpus), basis=rate.basis) | {
-        "tasks": len(reads),
-        "megabytes_per_second": round(rate.bytes_per_second / 1e6, 3),
-        "per_cpu": rate.is_per_cpu,
-    }
-
-
-def _learning(last: Mapping[str, StageTime]) -> dict[str, Any]:
-    """Return the learning time of the last run, which depends on the spans and not the bytes."""
-    if "learn" not in last:
-        return _stage(None, basis="unknown")
-    return _stage(last["learn"].seconds, basis="as in the last run")
-
-
-def _stage(seconds: float | None, *, basis: str) -> dict[str, Any]:
-    return {
-        "seconds": None if seconds is None else round(seconds, 1),
-        "tasks": None,
-        "megabytes_per_second": None,
-        "per_cpu": None,
-        "from": basis,
-    }
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -6,9 +6,8 @@ import resource
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import local_path
@@ -249,10 +248,6 @@ class Space:
     def fits(self) -> bool:
         """Whether the free space is sufficient."""
         return self.free is None or self.needed <= self.free
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
     def text(self) -> str:
         """Return the line for people.
