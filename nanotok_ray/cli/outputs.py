@@ -1,7 +1,7 @@
 """The commands that read an output: status, report, verify, inspect, export."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,10 @@ from nanotok_ray.cli.options import (
     weights,
 )
 from nanotok_ray.units import quantity
+
+if TYPE_CHECKING:
+    from nanotok_ray.exports import Layout
+    from nanotok_ray.formats import Export
 
 
 @command(
@@ -353,19 +357,10 @@ def export(arguments: Arguments) -> int:
     Shards are exported in threads of this process, unless --cpus, --address or --local is passed.
     """
     from nanotok_ray.api import export as export_layout
-    from nanotok_ray.errors import ExportError
-    from nanotok_ray.exports import format_options, parse_layout
+    from nanotok_ray.exports import format_options
     from nanotok_ray.storage import Folder
 
-    layouts = [parse_layout(text) for text in arguments.to]
-    if arguments.target is not None and len(layouts) > 1:
-        raise ExportError("--output is for a single layout; export one at a time, or omit it")
-    names = [layout.name for layout in layouts]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ExportError(
-            f"--to {twice[0]} is given twice, and both would be written to one folder; export one "
-            "at a time, with different folders as --output"
-        )
+    layouts = _layouts(arguments)
     out, results = Folder(output_of(arguments.location)), []
     for layout in layouts:
         with arguments.console.progress() as on_event:
@@ -380,22 +375,38 @@ def export(arguments: Arguments) -> int:
             )
         title = f"{format_options(layout)}: {result.folder}"
         arguments.console.text(
-            title + (" (nothing to do)" if result.unchanged else ""), *_export_lines(result.values)
+            title + (" (nothing to do)" if result.unchanged else ""), *_export_lines(result.export)
         )
         results.append({"output": result.folder, "units_done": result.units_done, **result.values})
     arguments.console.result({"status": "done", "exports": results})
     return 0
 
 
-def _export_lines(values: dict[str, Any]) -> list[str]:
-    size = f"{quantity(values['files'], 'file')}, {values['bytes'] / 1e6:,.1f} MB"
-    documents = quantity(values["documents"], "document")
-    lines = [f"  {size}, {documents}, {quantity(values['tokens'], 'token')}"]
-    lines += [f"  skipped: {number:,} {why}" for why, number in values["left_out"].items()]
-    if unread := sum(values["unread_tokens"].values()):
+def _layouts(arguments: Arguments) -> "list[Layout]":
+    from nanotok_ray.errors import ExportError
+    from nanotok_ray.exports import parse_layout
+
+    layouts = [parse_layout(text) for text in arguments.to]
+    if arguments.target is not None and len(layouts) > 1:
+        raise ExportError("--output is for a single layout; export one at a time, or omit it")
+    names = [layout.name for layout in layouts]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ExportError(
+            f"--to {twice[0]} is given twice, and both would be written to one folder; export one "
+            "at a time, with different folders as --output"
+        )
+    return layouts
+
+
+def _export_lines(export: "Export") -> list[str]:
+    size = f"{quantity(export.files, 'file')}, {export.bytes / 1e6:,.1f} MB"
+    documents = quantity(export.documents, "document")
+    lines = [f"  {size}, {documents}, {quantity(export.tokens, 'token')}"]
+    lines += [f"  skipped: {number:,} {why}" for why, number in export.left_out.items()]
+    if unread := sum(export.unread_tokens.values()):
         tokens = quantity(unread, "token")
         lines.append(f"  not read: {tokens} at the ends of sources, too few for a block")
-    masks = values["masks"]
-    lines.append(f"  loss masks: {f'{masks}, of sources with masks' if masks else 'not stored'}")
-    lines.append(f"  read by {values['reader']}")
+    masks = f"{export.masks}, of sources with masks" if export.masks else "not stored"
+    lines.append(f"  loss masks: {masks}")
+    lines.append(f"  read by {export.reader}")
     return lines

@@ -1,7 +1,6 @@
 """The implementation of `nanotok status`: shows the state of the last run of an output."""
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from nanotok_ray.job import (
     RUNNING,
     STAGES,
     WELL,
+    Clock,
     FailedAttempt,
     Forecast,
     JournalledSlice,
@@ -347,14 +347,6 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
     return round(left, 1) if left > 0 else None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Clock:
-    """The time in seconds since 1970, and waiting; replaced in tests."""
-
-    now: Callable[[], float] = time.time
-    sleep: Callable[[float], None] = time.sleep
-
-
 def run_status(arguments: "Arguments") -> int:
     """Show the status and return the exit code."""
     console, recipe = arguments.console, None
@@ -401,12 +393,12 @@ def read_status(
         TransientIOError: The storage does not answer; while watching, raised only the first time.
     """
     clock = clock or Clock()
-    status = _read_once(output, clock.now())
+    status = _read_once(output, clock.wall())
     show(status)
     while watch and status.state == RUNNING:
         clock.sleep(WATCH_SECONDS)
         try:
-            status = _read_once(output, clock.now())
+            status = _read_once(output, clock.wall())
         except TransientIOError as error:
             print(f"nanotok: {shown(str(error))}", file=sys.stderr)
             continue

@@ -20,7 +20,6 @@ from nanotok_ray.cluster.submit import (
     Shipped,
     Started,
     Starter,
-    WallClock,
     check_id,
     ending_of,
     ship,
@@ -146,7 +145,6 @@ class Submitted:
             jobs=self.jobs,
             submission_id=self.submission_id,
             log=log,
-            clock=WallClock(),
             patience=patience,
             timeout=timeout,
             show=self.lines.show,
@@ -305,7 +303,6 @@ def _start(arguments: "Arguments", shipped: Shipped, jobs: RayJobs, lines: Submi
         jobs=jobs,
         submission=shipped.submission,
         chosen_id=arguments.submission_id,
-        clock=WallClock(),
         patience=FIRST_PATIENCE if arguments.patience is None else arguments.patience,
         on_message=lambda text: lines.print_line(f"nanotok: {text}"),
     ).start()

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from nanotok_ray.job.lease import (
         EXPIRY_SECONDS,
         RENEW_SECONDS,
+        Clock,
         Lease,
         lease_in_force,
         lease_name,
@@ -118,7 +119,8 @@ else:
             "journal_writer": "Journal",
             "journaling": "Journaling StageTimes",
             "lease": (
-                "EXPIRY_SECONDS Lease RENEW_SECONDS lease_in_force lease_name lease_numbers leased"
+                "Clock EXPIRY_SECONDS Lease RENEW_SECONDS lease_in_force lease_name lease_numbers "
+                "leased"
             ),
             "local": "LocalExecutor",
             "plan_text": "STAGES stage_line",
@@ -156,6 +158,7 @@ __all__ = [
     "AttemptResult",
     "Call",
     "Cause",
+    "Clock",
     "ClusterResources",
     "ClusterSize",
     "Event",

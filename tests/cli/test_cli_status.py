@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli import main, status
-from nanotok_ray.cli.status import Clock, read_status
+from nanotok_ray.cli.status import read_status
 from nanotok_ray.errors import SliceError, TransientIOError
 from nanotok_ray.formats import to_values
 from nanotok_ray.job import (
+    Clock,
     Holder,
     Journal,
     StageStarted,
@@ -44,7 +45,7 @@ def seen(out, *, at=NOW):
 
 
 def status_at(out, at=NOW):
-    return read_status(out.url, show=lambda _: None, clock=Clock(now=lambda: at))
+    return read_status(out.url, show=lambda _: None, clock=Clock(wall=lambda: at))
 
 
 def hold(out, *, at, me=ELSEWHERE, state="held"):
@@ -250,7 +251,7 @@ def test_watch_ends_with_the_run_and_survives_temporary_storage_failures(out, mo
 
     monkeypatch.setattr(status, "_read_once", look_once)
     values = read_status(
-        out.url, watch=True, show=looks.append, clock=Clock(now=lambda: now[0], sleep=sleep)
+        out.url, watch=True, show=looks.append, clock=Clock(wall=lambda: now[0], sleep=sleep)
     )
     assert values.state == "dead"
     assert [each.silent_seconds for each in looks] == [0, 20, 30, 40, 50, 60, 70]

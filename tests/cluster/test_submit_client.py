@@ -272,7 +272,7 @@ class FakeClock:
     def now(self):
         return self.time
 
-    def wait(self, seconds):
+    def sleep(self, seconds):
         assert seconds > 0
         self.time += seconds
 

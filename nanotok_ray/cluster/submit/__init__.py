@@ -13,7 +13,6 @@ from nanotok_ray.cluster.submit.submission import (
     Started,
     Starter,
     Submission,
-    WallClock,
     ending_of,
     next_id,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "Started",
     "Starter",
     "Submission",
-    "WallClock",
     "check_id",
     "ending_of",
     "next_id",

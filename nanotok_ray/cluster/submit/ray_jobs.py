@@ -1,4 +1,4 @@
-"""Ray's job server as `submission.Jobs`, with short time limits and two classes of errors.
+"""Ray's job server, with short time limits and two classes of errors.
 
 The input is the address of a dashboard. The module imports Ray, so import it where it is needed.
 """

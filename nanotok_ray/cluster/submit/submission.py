@@ -6,14 +6,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER, local_path
+from nanotok_ray.job import Clock
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME
+
+if TYPE_CHECKING:
+    from nanotok_ray.cluster.submit.ray_jobs import RayJobs
 
 SUCCEEDED, FAILED, STOPPED = "SUCCEEDED", "FAILED", "STOPPED"
 ENDED = frozenset({SUCCEEDED, FAILED, STOPPED})
@@ -59,41 +63,6 @@ class JobState:
         return self.status in ENDED
 
 
-class Jobs(Protocol):
-    """A job server. Every method can raise `UnreachableError`."""
-
-    def states(self) -> Mapping[str, JobState]:
-        """Return all submitted jobs by id."""
-
-    def state(self, submission_id: str) -> JobState | None:
-        """Return a job, or None if the id is unknown."""
-
-    def submit(self, submission_id: str, submission: Submission) -> bool:
-        """Start a job; return False if a job with this id exists."""
-
-
-class Clock(Protocol):
-    """A source of time."""
-
-    def now(self) -> float:
-        """Return the seconds since an arbitrary moment."""
-
-    def wait(self, seconds: float) -> None:
-        """Sleep for a number of seconds."""
-
-
-class WallClock:
-    """The monotonic clock of this machine."""
-
-    def now(self) -> float:
-        """Return the seconds since an arbitrary moment."""
-        return time.monotonic()
-
-    def wait(self, seconds: float) -> None:
-        """Sleep for a number of seconds."""
-        time.sleep(seconds)
-
-
 START_PAUSE = 5.0
 """Seconds between tries to reach the job server."""
 
@@ -136,11 +105,12 @@ def _attempt(base_id: str, submission_id: str) -> int:
 class Starter:
     """Starts one submission."""
 
-    jobs: Jobs
+    jobs: "RayJobs"
     submission: Submission
     chosen_id: str | None
     """The requested id: an existing job with this id is never run again. None: the next attempt."""
-    clock: Clock
+    clock: Clock = field(default_factory=lambda: Clock(now=time.monotonic))
+    """A time in which the machine is suspended does not count."""
     patience: float
     on_message: Callable[[str], None]
 
@@ -166,7 +136,7 @@ class Starter:
                 if not is_reported:
                     self.on_message(f"{error}; trying again for {self.patience:g} s (--patience)")
                 is_reported = True
-            self.clock.wait(START_PAUSE)
+            self.clock.sleep(START_PAUSE)
 
     def _start(self) -> Started:
         submission_id, state = self._next()
@@ -282,10 +252,11 @@ class FollowedJob:
 class Follower:
     """Follows one job."""
 
-    jobs: Jobs
+    jobs: "RayJobs"
     submission_id: str
     log: JobLog
-    clock: Clock
+    clock: Clock = field(default_factory=lambda: Clock(now=time.monotonic))
+    """A time in which the machine is suspended does not count."""
     patience: float
     timeout: float | None
     show: Callable[[str], None]
@@ -312,7 +283,7 @@ class Follower:
             if self.timeout is not None and self.clock.now() - self._started >= self.timeout:
                 text = f"the time limit of {self.timeout:g} s (--timeout) has passed"
                 return FollowedJob(state=self._state, given_up=text, is_late=True)
-            self.clock.wait(TICK)
+            self.clock.sleep(TICK)
 
     def _ask(self) -> FollowedJob | None:
         try:
@@ -372,7 +343,7 @@ class Follower:
     def _show_last_lines(self) -> None:
         deadline = self.clock.now() + LAST_SECONDS
         while not self._show_log() and self.clock.now() < deadline:
-            self.clock.wait(TICK)
+            self.clock.sleep(TICK)
 
 
 STOPPED_CODE = 7
