@@ -1,6 +1,6 @@
 """The commands that free space: cache ls, cache rm, gc."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,34 @@ if TYPE_CHECKING:
     from nanotok_ray.counts import CountsCache, WorkFolder
     from nanotok_ray.job import Event
     from nanotok_ray.recipe import Recipe
-    from nanotok_ray.shards import Garbage
-    from nanotok_ray.storage import Folder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountTotals:
+    """Sums over counts, with the fields of their JSON."""
+
+    slices: int
+    merged: int
+    texts: int
+    text_bytes: int
+    distinct_spans: int
+    bytes: int
+    without_record: int
+
+    def text(self) -> str:
+        """Return the totals of a removal."""
+        merged = f", {quantity(self.merged, 'merged file')}" if self.merged else ""
+        return f"counts of {quantity(self.slices, 'slice')}{merged}, {quantity(self.bytes, 'byte')}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Use:
+    """The counts that are in use, and the others; None: no recipe is given."""
+
+    in_use: int | None = None
+    stale: int | None = None
+    stale_bytes: int | None = None
+
 
 cache = Group(
     "cache",
@@ -72,8 +98,7 @@ def ls(arguments: Arguments) -> int:
         in_use = _in_use(recipe)
     else:
         work = _work_folder(arguments.location)
-    values = _listing(work, in_use)
-    lines = list(_listing_lines(values))
+    values, lines = _listing(work, in_use)
     if arguments.files:
         values["files"] = [_file(count, in_use) for count in work.counts]
         lines += [
@@ -124,13 +149,27 @@ def rm(arguments: Arguments) -> int:
     The command locks the output, so it fails with exit code 6 while a job of this output runs. It
     does not detect a job of another output with the same work folder.
     """
+    from nanotok_ray.formats import to_values
+
     recipe = recipe_of(arguments)
     removal = _Removal.of(recipe, of_all=arguments.everything)
     if removal.chosen and not arguments.dry_run:
         removal = _remove_counts(recipe, arguments)
     lines = [f"{entry.num_bytes:>15,}  {entry.name}" for entry in removal.chosen]
-    values = removal.values("planned" if arguments.dry_run else "removed")
-    arguments.console.result(values, *lines, *_removal_lines(values))
+    removed, kept = _totals(removal.chosen), _totals(removal.others)
+    values = {
+        "status": "planned" if arguments.dry_run else "removed",
+        "work": removal.work.url,
+        "removed": to_values(removed),
+        "kept": to_values(kept),
+        "files": [name for entry in removal.chosen for name in entry.files],
+    }
+    lines += [
+        f"work        {removal.work.url}",
+        f"{_verb(is_dry=arguments.dry_run)} {removed.text()}",
+        f"kept        {kept.text()}",
+    ]
+    arguments.console.result(values, *lines)
     return 0
 
 
@@ -162,10 +201,11 @@ def _note_printer(arguments: Arguments) -> "Callable[[Event], None]":
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """The counts of a work folder, and those to be removed."""
+    """The counts of a work folder that are to be removed, and the others."""
 
     work: "WorkFolder"
     chosen: "Sequence[CountsCache]"
+    others: "Sequence[CountsCache]"
 
     @classmethod
     def of(cls, recipe: "Recipe", *, of_all: bool) -> "_Removal":
@@ -173,114 +213,98 @@ class _Removal:
 
         work = cached_counts(recipe.output.work)
         in_use = () if of_all else _in_use(recipe)
-        return cls(work, [count for count in work.counts if count.name not in in_use])
-
-    def values(self, status: str) -> dict[str, Any]:
-        chosen = {entry.name for entry in self.chosen}
-        return {
-            "status": status,
-            "work": self.work.url,
-            "removed": _totals(self.chosen),
-            "kept": _totals([entry for entry in self.work.counts if entry.name not in chosen]),
-            "files": [name for entry in self.chosen for name in entry.files],
-        }
+        chosen = [count for count in work.counts if count.name not in in_use]
+        return cls(work, chosen, [count for count in work.counts if count.name in in_use])
 
 
-def _removal_lines(values: dict[str, Any]) -> Iterator[str]:
-    yield f"work        {values['work']}"
-    word = "would free " if values["status"] == "planned" else "removed    "
-    yield f"{word} {_message(values['removed'])}"
-    yield f"kept        {_message(values['kept'])}"
+def _verb(*, is_dry: bool) -> str:
+    return "would free " if is_dry else "removed    "
 
 
-def _message(totals: dict[str, int]) -> str:
-    merged = f", {quantity(totals['merged'], 'merged file')}" if totals["merged"] else ""
-    slices, size = quantity(totals["slices"], "slice"), quantity(totals["bytes"], "byte")
-    return f"counts of {slices}{merged}, {size}"
+def _listing(
+    work: "WorkFolder", in_use: Collection[str] | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the counts by source as JSON values and as lines."""
+    from nanotok_ray.formats import to_values
 
-
-def _listing(work: "WorkFolder", in_use: Collection[str] | None) -> dict[str, Any]:
     by_source: dict[str, list[CountsCache]] = {}
     for count in work.counts:
         by_source.setdefault(count.source, []).append(count)
-    return {
+    lines, sources = [f"work        {work.url}"], []
+    for name, counts in by_source.items():
+        totals, use = _totals(counts), _use(counts, in_use)
+        lines.append(f"counts      {name}: {_listed(totals, use)}")
+        sources.append({"name": name, **to_values(totals), **to_values(use)})
+    total, use = _totals(work.counts), _use(work.counts, in_use)
+    if not sources:
+        lines.append("counts      none")
+    if len(sources) > 1:
+        lines.append(f"total       {_listed(total, use)}")
+    other = sum(work.other.values())
+    if work.other:
+        lines.append(f"other       {quantity(len(work.other), 'file')}, {quantity(other, 'byte')}")
+    if work.temporaries:
+        files = quantity(len(work.temporaries), "file")
+        lines.append(f"temporary   {files}, being written or left over")
+    values = {
         "status": "listed",
         "work": work.url,
-        "sources": [
-            {"name": name, **_totals(value), **_use(value, in_use)}
-            for name, value in by_source.items()
-        ],
-        "total": {**_totals(work.counts), **_use(work.counts, in_use)},
-        "other": {"files": len(work.other), "bytes": sum(work.other.values())},
+        "sources": sources,
+        "total": {**to_values(total), **to_values(use)},
+        "other": {"files": len(work.other), "bytes": other},
         "temporaries": len(work.temporaries),
     }
+    return values, lines
 
 
-def _totals(counts: "Sequence[CountsCache]") -> dict[str, int]:
-    numbers = ("texts", "text_bytes", "distinct_spans")
-    return {
-        "slices": sum(not count.is_merged for count in counts),
-        "merged": sum(count.is_merged for count in counts),
-        **{field: sum(count.number(field) for count in counts) for field in numbers},
-        "bytes": sum(count.num_bytes for count in counts),
-        "without_record": sum(count.record is None for count in counts),
-    }
+def _totals(counts: "Sequence[CountsCache]") -> CountTotals:
+    return CountTotals(
+        slices=sum(not count.is_merged for count in counts),
+        merged=sum(count.is_merged for count in counts),
+        texts=sum(count.number("texts") for count in counts),
+        text_bytes=sum(count.number("text_bytes") for count in counts),
+        distinct_spans=sum(count.number("distinct_spans") for count in counts),
+        bytes=sum(count.num_bytes for count in counts),
+        without_record=sum(count.record is None for count in counts),
+    )
 
 
-def _use(counts: "Iterable[CountsCache]", in_use: Collection[str] | None) -> dict[str, int | None]:
-    """Return the numbers of counts in use; null if no recipe is given."""
+def _use(counts: "Sequence[CountsCache]", in_use: Collection[str] | None) -> Use:
     if in_use is None:
-        return dict.fromkeys(("in_use", "stale", "stale_bytes"))
-    counts = list(counts)
+        return Use()
     stale = [count for count in counts if count.name not in in_use]
-    return {
-        "in_use": len(counts) - len(stale),
-        "stale": len(stale),
-        "stale_bytes": sum(count.num_bytes for count in stale),
-    }
+    return Use(
+        in_use=len(counts) - len(stale),
+        stale=len(stale),
+        stale_bytes=sum(count.num_bytes for count in stale),
+    )
 
 
-def _file(counts: "CountsCache", in_use: Collection[str] | None) -> dict[str, Any]:
+def _listed(totals: CountTotals, use: Use) -> str:
+    texts = f"{quantity(totals.texts, 'text')} of {quantity(totals.text_bytes, 'byte')}"
+    parts = [
+        f"{quantity(totals.slices, 'slice')}, {texts}",
+        quantity(totals.distinct_spans, "distinct span"),
+        f"{quantity(totals.bytes, 'byte')} on disk",
+    ]
+    if totals.merged:
+        parts.append(quantity(totals.merged, "merged file"))
+    if totals.without_record:
+        parts.append(f"{totals.without_record:,} without a record")
+    if use.in_use is not None:
+        parts.append(f"{use.in_use:,} in use, {use.stale:,} stale")
+    return "; ".join(parts)
+
+
+def _file(counts: "CountsCache", in_use: Collection[str] | None) -> dict[str, str | int]:
     state = "kept" if in_use is None else "in use" if counts.name in in_use else "stale"
+    numbers = ("texts", "text_bytes", "distinct_spans")
     return {
         "name": counts.name,
         "state": "no record" if counts.record is None else state,
         "bytes": counts.num_bytes,
-        "texts": counts.number("texts"),
-        "text_bytes": counts.number("text_bytes"),
-        "distinct_spans": counts.number("distinct_spans"),
+        **{field: counts.number(field) for field in numbers},
     }
-
-
-def _listing_lines(values: dict[str, Any]) -> Iterator[str]:
-    yield f"work        {values['work']}"
-    for source in values["sources"]:
-        yield f"counts      {source['name']}: {_listed(source)}"
-    if not values["sources"]:
-        yield "counts      none"
-    if len(values["sources"]) > 1:
-        yield f"total       {_listed(values['total'])}"
-    if values["other"]["files"]:
-        other = values["other"]
-        yield f"other       {quantity(other['files'], 'file')}, {quantity(other['bytes'], 'byte')}"
-    if values["temporaries"]:
-        yield f"temporary   {quantity(values['temporaries'], 'file')}, being written or left over"
-
-
-def _listed(values: dict[str, Any]) -> str:
-    texts = f"{quantity(values['texts'], 'text')} of {quantity(values['text_bytes'], 'byte')}"
-    parts = [
-        f"{quantity(values['slices'], 'slice')}, {texts}",
-        quantity(values["distinct_spans"], "distinct span"),
-        f"{quantity(values['bytes'], 'byte')} on disk",
-    ]
-    if values["merged"]:
-        parts.append(quantity(values["merged"], "merged file"))
-    if values["without_record"]:
-        parts.append(f"{values['without_record']:,} without a record")
-    if values["in_use"] is not None:
-        parts.append(f"{values['in_use']:,} in use, {values['stale']:,} stale")
-    return "; ".join(parts)
 
 
 @command(
@@ -316,31 +340,23 @@ def gc(arguments: Arguments) -> int:
             for name in garbage.all:
                 lease.glance()
                 out.remove(name)
-    values = _garbage_values(out, garbage, is_dry=arguments.dry_run)
-    arguments.console.result(values, *_garbage_lines(values))
-    return 0
-
-
-def _garbage_values(out: "Folder", garbage: "Garbage", *, is_dry: bool) -> dict[str, Any]:
-    return {
-        "status": "planned" if is_dry else "removed",
+    num_records, files = len(garbage.records) + len(garbage.last), list(garbage.all)
+    values = {
+        "status": "planned" if arguments.dry_run else "removed",
         "output": out.url,
         "removed": {
-            "records": len(garbage.records) + len(garbage.last),
+            "records": num_records,
             "files": len(garbage.files),
             "bytes": garbage.num_bytes,
         },
         "kept": {"bytes": garbage.named_bytes},
-        "files": list(garbage.all),
+        "files": files,
     }
-
-
-def _garbage_lines(values: Mapping[str, Any]) -> Iterator[str]:
-    yield from values["files"]
-    removed = values["removed"]
-    word = "would free " if values["status"] == "planned" else "removed    "
-    yield f"output      {values['output']}"
-    yield (
-        f"{word} {quantity(removed['records'], 'record')}, "
-        f"{quantity(removed['files'], 'other file')}, {quantity(removed['bytes'], 'byte')}"
+    arguments.console.result(
+        values,
+        *files,
+        f"output      {out.url}",
+        f"{_verb(is_dry=arguments.dry_run)} {quantity(num_records, 'record')}, "
+        f"{quantity(len(garbage.files), 'other file')}, {quantity(garbage.num_bytes, 'byte')}",
     )
+    return 0

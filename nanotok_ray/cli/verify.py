@@ -7,7 +7,7 @@ from nanotok_ray.cli.options import output_of
 from nanotok_ray.cli.printing import BAD_OUTPUT, INFRASTRUCTURE
 from nanotok_ray.errors import ExportError, RecipeError, VerificationError
 from nanotok_ray.exports import EXPORT_NAME, EXPORTS
-from nanotok_ray.formats import MANIFEST_NAME
+from nanotok_ray.formats import MANIFEST_NAME, to_values
 from nanotok_ray.shards import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import quantity
@@ -45,14 +45,7 @@ def run_verify(arguments: "Arguments") -> int:
             "status": "verified" if result.passed else "failed",
             "deep": arguments.deep,
             "masks": arguments.masks,
-            "slices": result.slices,
-            "shards": result.shards,
-            "documents": result.documents,
-            "tokens": result.tokens,
-            "sampled": result.sampled,
-            "source_bytes": result.source_bytes,
-            "problems": result.problems,
-            "unchecked": result.unchecked,
+            **to_values(result),
         },
         _message(folder.url, result, masks=arguments.masks)
         if result.passed

@@ -154,6 +154,8 @@ def to_values(value: Any) -> Any:  # noqa: ANN401 - any value of the module's ty
     >>> to_values((1, {"a": (2, 3)}))
     [1, {'a': [2, 3]}]
     """
+    if value is None or isinstance(value, str | int | float):  # most values
+        return value
     if isinstance(value, tuple | list):
         return [to_values(item) for item in value]
     if isinstance(value, Mapping):
