@@ -157,7 +157,7 @@ def _source_message(source: SharedSource, problems: Sequence[str], nodes: int) -
         return ""
     head = (
         f"source {source.name!r} cannot be read on {len(problems)} of {nodes} nodes; "
-        f"{what_to_do(source.pieces[0].url)}"
+        f"{what_to_do(source.files[0].url)}"
     )
     return "\n".join([head, *_listed(problems)])
 

@@ -192,7 +192,7 @@ def _texts(
     slice_ = reading.slice
     if slice_.kind == "text":
         return batch.documents, np.arange(len(batch.documents) + 1)
-    name = slice_.pieces[piece].dialect
+    name = slice_.pieces[piece].file.dialect
     assert name is not None, "the plan names the dialect of every such file"
     dialect = Dialect(
         kind=slice_.kind, name=name, image_token=PLACEHOLDER, grounding=settings.grounding

@@ -406,7 +406,7 @@ def _is_share(value: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedSlice:
-    """A slice as plan.json stores it."""
+    """A slice of a source: ranges of its files."""
 
     split: Split
     share: Annotated[str, _is_share] | None
@@ -422,8 +422,8 @@ class PlannedSlice:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredSource:
-    """A source as plan.json stores it."""
+class PlannedSource:
+    """A source of the plan: its files, the split of each, and its slices in order."""
 
     name: str
     kind: Annotated[str, ("text", "chat", "vision").__contains__]
@@ -456,7 +456,7 @@ class StoredPlan:
 
     slice_bytes: Number
     sources: Annotated[
-        tuple[StoredSource, ...],
+        tuple[PlannedSource, ...],
         lambda sources: len({source.name for source in sources}) == len(sources),
     ]
     """Their names are unique."""

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Final
 
 from nanotok_ray.errors import QuarantineLimitError
-from nanotok_ray.formats import CountRecord, ShardRecord, SourceFile
+from nanotok_ray.formats import CountRecord, ShardRecord
 from nanotok_ray.job.task import TaskResult
 from nanotok_ray.job.work import AllBad
 from nanotok_ray.recipe import LimitsRecipe
@@ -19,7 +19,6 @@ from nanotok_ray.sources import (
     QuarantineEntry,
     Slice,
     entry_of,
-    estimated_bytes,
     format_first_bad,
     is_quarantine_file,
     locations_of,
@@ -60,9 +59,7 @@ def first_listed(
     for entry in _entries(folder, name):
         if entry.kind == TAIL if tails else entry.kind not in BY_CHOICE:
             (location,) = locations_of([entry], slice_.pieces)
-            dialect = next(
-                (piece.dialect for piece in slice_.pieces if piece.path == entry.file), None
-            )
+            dialect = next((file.dialect for file in slice_.files if file.path == entry.file), None)
             read_as = f", read as {dialect}" if dialect and not tails else ""
             return FirstBad(
                 location=f"source {entry.source!r}, {location}{read_as}",
@@ -93,23 +90,18 @@ def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
     allowed = [] if limits.max_quarantined is None else [limits.max_quarantined]
     share = limits.max_quarantined_share
     if share < 1:
-        pieces = ((file, piece) for slice_ in slices for file, piece in _pieces(slice_))
-        good = sum(_max_documents(file, piece) for file, piece in pieces)
+        good = sum(_max_documents(piece) for slice_ in slices for piece in slice_.pieces)
         allowed.append(ceil(share * good / (1 - share)))
     return max(MIN_BAD, min(allowed) + 1) if allowed else None
 
 
-def _pieces(slice_: Slice) -> Iterable[tuple[SourceFile, Piece]]:
-    return zip(slice_.files, slice_.pieces, strict=True)
-
-
-def _max_documents(file: SourceFile, piece: Piece) -> int:
+def _max_documents(piece: Piece) -> int:
     """Return the maximum number of documents of a piece, without bad lines."""
-    if piece.format == "parquet":
-        return sum(group.rows for group in file.layout[piece.start : piece.stop])
-    if piece.format == "document":
+    if piece.file.format == "parquet":
+        return sum(group.rows for group in piece.file.layout[piece.start : piece.stop])
+    if piece.file.format == "document":
         return 1
-    return estimated_bytes(file, piece) // _MIN_BYTES[piece.format] + 1
+    return piece.num_bytes // _MIN_BYTES[piece.file.format] + 1
 
 
 @dataclass(slots=True)

@@ -152,7 +152,7 @@ def _first_bytes(documents: Documents, num_bytes: int) -> Documents:
 
 
 def _slow_text(slice_: Slice, size: int) -> str:
-    names = few([repr(piece.path) for piece in slice_.pieces])
+    names = few([repr(piece.file.path) for piece in slice_.pieces])
     return (
         f"source {slice_.source!r}: {names} gave {size / 1e6:,.2f} MB of text in "
         f"{MAX_SAMPLE_SECONDS:.0f} s, so the estimate of the time is rough"

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 from nanotok_ray.errors import SharedFolderError, TransientIOError
 from nanotok_ray.formats import is_local
 from nanotok_ray.job.task import SharedFolder
-from nanotok_ray.sources.files import piece_of
 from nanotok_ray.storage import Folder, unreadable
 
 if TYPE_CHECKING:
-    from nanotok_ray.sources import Piece, Plan, PlannedSource
+    from nanotok_ray.formats import PlannedSource, SourceFile
+    from nanotok_ray.sources import Plan
 
 WAITS = (0.0, 0.5, 1.0, 2.0)
 """Seconds before each read: a network file system can show a new file with a delay."""
@@ -77,7 +77,7 @@ class SharedSource:
     """Some files of a source, which every node must see as the driver sees them."""
 
     name: str
-    pieces: "tuple[Piece, ...]"
+    files: "tuple[SourceFile, ...]"
 
     def problem(self) -> str | None:
         """Return the problem with the first file that this process cannot open, or None.
@@ -86,7 +86,7 @@ class SharedSource:
             TransientIOError: storage failed in a way that may pass.
         """
         with ThreadPoolExecutor(OPENERS) as pool:
-            return next(filter(None, pool.map(_problem_of, self.pieces)), None)
+            return next(filter(None, pool.map(_problem_of, self.files)), None)
 
 
 def shared_sources(plan: "Plan") -> tuple[SharedSource, ...]:
@@ -100,22 +100,22 @@ def shared_sources(plan: "Plan") -> tuple[SharedSource, ...]:
     )
 
 
-def _some_files(source: "PlannedSource", number: int) -> "Iterator[Piece]":
+def _some_files(source: "PlannedSource", number: int) -> "Iterator[SourceFile]":
     last, parts = len(source.files) - 1, max(1, number - 1)
     indexes = {last * part // parts for part in range(number)} if source.files else set()
     for index in sorted(indexes):
-        yield piece_of(source.files[index], 0, 0)
+        yield source.files[index]
 
 
-def _problem_of(piece: "Piece") -> str | None:
-    from nanotok_ray.sources.stored import open_piece  # noqa: PLC0415 - most processes need none
+def _problem_of(file: "SourceFile") -> str | None:
+    from nanotok_ray.sources.stored import open_planned  # noqa: PLC0415 - most processes need none
 
     try:
-        open_piece(piece).close()
+        open_planned(file).close()
     except TransientIOError:
         raise
     except OSError as error:
-        return unreadable(piece.url, error)
+        return unreadable(file.url, error)
     except Exception as error:  # packages of stores raise many classes of errors
         return str(error) or type(error).__name__
     return None

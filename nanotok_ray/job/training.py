@@ -95,7 +95,7 @@ def _check(training: Training, counted: CountedSlices) -> None:
         ),
     )
     if not counted.sum("texts"):
-        files = {piece.path for slice_ in training.slices for piece in slice_.pieces}
+        files = {piece.file.path for slice_ in training.slices for piece in slice_.pieces}
         bad = sum(counted.reasons.values())
         raise SourceError(
             f"no text to learn a tokenizer from: the train split of {quantity(len(files), 'file')} "

@@ -17,11 +17,11 @@ from nanotok_ray.formats import (
     PLAN_NAME,
     SPLITS,
     Manifest,
+    PlannedSource,
     ShardRecord,
     SourceRows,
     StoredPlan,
     StoredShard,
-    StoredSource,
     format_value,
     load,
     number,
@@ -179,7 +179,7 @@ def _files(shards: Shards, plan: StoredPlan) -> list[TextFile]:
     return files
 
 
-def _check_source(name: str, manifest: Manifest, planned: StoredSource | None) -> None:
+def _check_source(name: str, manifest: Manifest, planned: PlannedSource | None) -> None:
     """Raise an error if nanochat's loader could not produce the same ids from a source."""
     if planned is None:
         raise CorruptOutputError(f"{MANIFEST_NAME} has a source {name!r}, {PLAN_NAME} has none")

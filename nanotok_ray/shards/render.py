@@ -271,7 +271,7 @@ class Renderer:
     def _batch_renderer(self, piece: int) -> BatchRenderer:
         """Return the renderer of a piece's dialect."""
         slice_ = self.reading.slice
-        name = slice_.pieces[piece].dialect
+        name = slice_.pieces[piece].file.dialect
         assert name is not None, "the plan names the dialect of every such file"
         if name not in self._renderers:
             dialect = dialect_of(self.settings, slice_.kind, name, id_column=slice_.id_column)

@@ -423,7 +423,7 @@ def _slice_works(
 
 def _with_readable_sources(work: SliceWork, result: Verification) -> SliceWork:
     """Return the work without its sources if their URLs are stored without their secrets."""
-    masked = next((piece.url for piece in work.slice.pieces if is_masked(piece.url)), None)
+    masked = next((file.url for file in work.slice.files if is_masked(file.url)), None)
     if masked is None or work.depth is None:
         return work
     result.unchecked.append(

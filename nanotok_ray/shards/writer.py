@@ -51,7 +51,7 @@ class _Run:
         elif num_absent:
             absent = tuple(self._absent(first))
         return SourceRows(
-            file=self.piece.path,
+            file=self.piece.file.path,
             row_group=self.group,
             range=(self.piece.start, self.piece.stop) if self.group is None else None,
             first_row=first,

@@ -7,15 +7,13 @@ slices) and, for each slice, batches of documents with counts of quarantined one
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
 from nanotok_ray.sources.draft import Draft, SavedRecipe, draft_recipe, extend_recipe
 from nanotok_ray.sources.draft_sources import KnownSource, NamedPaths, find_paths
-from nanotok_ray.sources.files import Piece, ResolvedSource, piece_of
+from nanotok_ray.sources.files import Piece, ResolvedSource
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import (
     Plan,
-    PlannedSource,
     Slice,
     decoded_bytes,
-    estimated_bytes,
     file_key,
     overview,
     plan_from_json,
@@ -76,7 +74,6 @@ __all__ = [
     "Piece",
     "PieceReader",
     "Plan",
-    "PlannedSource",
     "QuarantineEntry",
     "Quarantined",
     "ReadingChange",
@@ -96,7 +93,6 @@ __all__ = [
     "decoded_bytes",
     "draft_recipe",
     "entry_of",
-    "estimated_bytes",
     "extend_recipe",
     "file_key",
     "find_named",
@@ -109,7 +105,6 @@ __all__ = [
     "losses",
     "make_plan",
     "overview",
-    "piece_of",
     "plan_from_json",
     "plan_to_json",
     "read_piece",

@@ -1,12 +1,16 @@
 """Files of a source and parts of them, as values. No file is opened."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.storage import InputFile
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A range of one file.
 
@@ -14,40 +18,24 @@ class Piece:
     range from `start` to `stop`. All other files: the whole file, from 0 to its size.
     """
 
-    url: str
-    """Absolute path or URL of the file."""
-    path: str
-    """Path of the file relative to its source."""
-    format: str
-    compression: str | None
+    file: SourceFile
+    """The file, whose version must be unchanged when it is read."""
     start: int
     stop: int
-    size: int | None = None
-    """Size of the file; like the fields below, it must be unchanged when the file is read. None:
-    unknown.
-    """
-    etag: str | None = None
-    mtime_ns: int | None = None
-    footer_sha256: str | None = None
-    dialect: str | None = None
-    """For chats and vision files: the dialect of the documents."""
 
+    @classmethod
+    def of(cls, file: SourceFile) -> "Self":
+        """Return all of a file."""
+        return cls(file, 0, len(file.layout) if file.format == "parquet" else file.size)
 
-def piece_of(file: SourceFile, start: int, stop: int) -> Piece:
-    """Return a range of a file; see `Piece` for the meaning of the numbers."""
-    return Piece(
-        url=file.url,
-        path=file.path,
-        format=file.format,
-        compression=file.compression,
-        start=start,
-        stop=stop,
-        size=file.size,
-        etag=file.etag,
-        mtime_ns=file.mtime_ns,
-        footer_sha256=file.footer_sha256,
-        dialect=file.dialect,
-    )
+    @property
+    def num_bytes(self) -> int:
+        """Estimated decoded bytes: exact for ranges, four times a compressed size."""
+        if self.file.format == "parquet":
+            return sum(group.num_bytes for group in self.file.layout[self.start : self.stop])
+        if self.file.compression is not None:
+            return self.file.size * 4
+        return self.stop - self.start
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,7 +28,7 @@ from nanotok_ray.sources.stored import (
     StoredFile,
     changed,
     check_unchanged,
-    open_piece,
+    open_planned,
 )
 from nanotok_ray.storage import version_of
 
@@ -201,11 +201,11 @@ def read_lines(
         SourceError: The file has changed since the plan was made.
     """
     builder = BatchBuilder(batch_documents=batch_documents, with_document_ids=id_column is not None)
-    read = _read_range if piece.compression is None else _read_stream
+    read = _read_range if piece.file.compression is None else _read_stream
     yield from lines_to_batches(
         read(piece, builder, account, max_document_bytes),
         builder,
-        is_json=piece.format == "jsonl",
+        is_json=piece.file.format == "jsonl",
         kind=kind,
         column=column,
         id_column=id_column,
@@ -346,12 +346,12 @@ def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
 
 def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> Blocks:
     """Yield position and bytes of blocks of lines of a byte range."""
-    with open_piece(piece) as file:
+    with open_planned(piece.file, at=max(0, piece.start - 1)) as file:
         piece_bytes = _PieceBytes(file, piece, account=account)
         yield from LineBlocks(
             piece_bytes.read, start=piece_bytes.position, max_line_bytes=max_line_bytes
         )
-        check_unchanged(piece, version_of(file, again=True))
+        check_unchanged(piece.file, version_of(file, again=True))
 
 
 class _PieceBytes:
@@ -371,7 +371,7 @@ class _PieceBytes:
             data = self._file.read(min(size, left))
             if not data:
                 planned = self._piece.stop
-                raise changed(self._piece, f"{self.position} bytes, {planned} were planned")
+                raise changed(self._piece.file, f"{self.position} bytes, {planned} were planned")
         elif self._is_between_lines:
             return b""
         else:
@@ -404,10 +404,10 @@ def _read_stream(
     piece: Piece, builder: BatchBuilder, account: ReadAccount, max_line_bytes: int
 ) -> Blocks:
     """Yield position and bytes of the blocks of a compressed file, up to any damage."""
-    assert piece.compression is not None
+    assert piece.file.compression is not None
     with (
         StoredFile(piece, account=account) as stored,
-        closing(DecodedStream(stored, url=piece.url, compression=piece.compression)) as stream,
+        closing(DecodedStream(stored)) as stream,
     ):
         blocks = LineBlocks(
             stream.read,
@@ -417,10 +417,10 @@ def _read_stream(
         )
         yield from blocks
         lost_from = stored.block_start
-        stored.finish(piece)
+        stored.finish()
         if stream.failure is not None:
             builder.end_early(
-                f"{piece.compression} stream is broken ({stream.failure}); "
+                f"{piece.file.compression} stream is broken ({stream.failure}); "
                 f"stored bytes {lost_from} to {piece.stop} are lost in part or whole",
                 position=blocks.position,
                 num_bytes=piece.stop - lost_from,

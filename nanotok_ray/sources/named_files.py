@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.formats import SourceFile
+from nanotok_ray.formats import PlannedSource, SourceFile
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.sources.columns import TEXT_NAMES
@@ -22,8 +22,8 @@ from nanotok_ray.sources.names import (
     suffixes_text,
     whole_suffix,
 )
-from nanotok_ray.sources.plan import Slice
-from nanotok_ray.sources.plan_build import group_files
+from nanotok_ray.sources.plan import Slice, slices_of
+from nanotok_ray.sources.plan_build import cut_files
 from nanotok_ray.sources.resolve import GO_ON, resolve
 from nanotok_ray.sources.shape import Shape, text_shape
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
@@ -275,7 +275,7 @@ def _look(path: str, format_name: str, *, rules: ReadingRules) -> _Found | str:
             split="train",
         )
         found = resolve(source)
-        file = replace(found.files[0], path=path)
+        file = replace(found.files[0], path=path, split="train")
         if column is None:
             shape = text_shape(file)
     except TransientIOError:
@@ -300,20 +300,19 @@ def _in_threads(
 def _slices(
     files: Sequence[SourceFile], rules: ReadingRules, columns: Mapping[str, str]
 ) -> Iterator[Slice]:
-    for name in FORMATS:
-        chosen = [file for file in files if file.format == name]
-        for stem, number, members in group_files(chosen, slice_bytes=_SLICE_BYTES):
-            yield Slice(
-                source=NAME,
-                kind=rules.kind,
-                column=columns[name],
-                split="train",
-                share=None,
-                number=number,
-                stem=stem,
-                pieces=tuple(piece for _, piece in members),
-                files=tuple(file for file, _ in members),
-            )
+    for name, column in columns.items():
+        chosen = tuple(file for file in files if file.format == name)
+        source = PlannedSource(
+            name=NAME,
+            kind=rules.kind,
+            format=name,
+            column=column,
+            root="",
+            rule="train",
+            files=chosen,
+            slices=tuple(cut_files(chosen, slice_bytes=_SLICE_BYTES)),
+        )
+        yield from slices_of(source)
 
 
 def _format_choices(rules: ReadingRules) -> str:

@@ -56,14 +56,16 @@ def read_row_groups(
     Raises:
         SourceError: The file has changed since the plan was made.
     """
-    with closing(ChunkFile(piece.url)) as file:
-        check_unchanged(piece, file.version())
-        parquet = open_parquet(file, url=piece.url)
+    with closing(ChunkFile(piece.file.url)) as file:
+        check_unchanged(piece.file, file.version())
+        parquet = open_parquet(file, url=piece.file.url)
         selection = select(parquet)
-        check_unchanged(piece, file.version(), footer_sha256=file.footer_sha256())
+        check_unchanged(piece.file, file.version(), footer_sha256=file.footer_sha256())
         metadata = parquet.metadata
         if metadata.num_row_groups < piece.stop:
-            raise changed(piece, f"{metadata.num_row_groups} row groups, {piece.stop} were planned")
+            raise changed(
+                piece.file, f"{metadata.num_row_groups} row groups, {piece.stop} were planned"
+            )
         first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
         expansion = _Expansion(account)
         for group in range(piece.start, piece.stop):
@@ -83,7 +85,7 @@ def read_row_groups(
             )
             yield from row_group.batches(arrays, first_row=first_row)
             first_row += row_group.num_rows
-        check_unchanged(piece, file.version(again=True))
+        check_unchanged(piece.file, file.version(again=True))
 
 
 _Arrays = tuple[pa.Array, pa.Array | None]

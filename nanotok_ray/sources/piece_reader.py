@@ -32,22 +32,22 @@ def read_document(
     builder = BatchBuilder(batch_documents=1)
     size, content, failure = f"{piece.stop} bytes", bytearray(), None
     with StoredFile(piece, account=account) as stored:
-        if piece.compression is not None:
+        if piece.file.compression is not None:
             size = f"over {max_document_bytes} bytes"
-            stream = DecodedStream(stored, url=piece.url, compression=piece.compression)
+            stream = DecodedStream(stored)
             content = _read_up_to(stream.read, max_document_bytes + 1)
             failure = stream.failure
         elif piece.stop <= max_document_bytes:
             content = _read_up_to(stored.read, piece.stop)
         lost_from = stored.block_start
-        stored.finish(piece)
-    is_too_large = max_document_bytes < (len(content) if piece.compression else piece.stop)
+        stored.finish()
+    is_too_large = max_document_bytes < (len(content) if piece.file.compression else piece.stop)
     if is_too_large:
         reason = too_large(size, limit=max_document_bytes)
         builder.set_aside_unread(piece.stop, position=0, reason=reason)
     elif failure is not None:
         builder.end_early(
-            f"{piece.compression} stream is broken ({failure}); "
+            f"{piece.file.compression} stream is broken ({failure}); "
             f"stored bytes {lost_from} to {piece.stop} are lost in part or whole",
             position=0,
             num_bytes=piece.stop,
@@ -81,9 +81,9 @@ class PieceReader:
         try:
             yield from self._batches
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            problem = unreadable(self._piece.file.url, error)
             raise SourceError(
-                f"{unreadable(self._piece.url, error)}; it existed when the plan was made: check "
-                "that every worker can read it"
+                f"{problem}; it existed when the plan was made: check that every worker can read it"
             ) from error
         self._is_over = True
 
@@ -125,10 +125,10 @@ def read_piece(
         TimeIsUpError: The deadline is over.
     """
     account = ReadAccount(deadline=deadline)
-    if piece.format == "document":
+    if piece.file.format == "document":
         batches = read_document(piece, account=account, max_document_bytes=max_document_bytes)
         return PieceReader(batches, piece=piece, account=account)
-    if piece.format == "parquet":
+    if piece.file.format == "parquet":
         batches = read_row_groups(
             piece,
             select=selecting(piece, kind=kind, column=column, id_column=id_column),
@@ -153,11 +153,11 @@ def selecting(
     piece: Piece, *, kind: str, column: str, id_column: str | None
 ) -> Callable[[pq.ParquetFile], Selection]:
     """Return the function that selects the columns of the documents in an open file."""
-    if piece.dialect is None:
+    if piece.file.dialect is None:
         return lambda parquet: text_selection(
-            parquet, url=piece.url, column=column, id_column=id_column
+            parquet, url=piece.file.url, column=column, id_column=id_column
         )
-    dialect = piece.dialect
+    dialect = piece.file.dialect
     return lambda parquet: row_selection(
-        parquet, url=piece.url, kind=kind, dialect=dialect, id_column=id_column
+        parquet, url=piece.file.url, kind=kind, dialect=dialect, id_column=id_column
     )

@@ -4,22 +4,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
     PLAN_NAME,
-    FileRange,
-    PlannedSlice,
+    PlannedSource,
     SourceFile,
     StoredPlan,
-    StoredSource,
     dump,
     key_of,
     load,
 )
-from nanotok_ray.sources.files import Piece, piece_of
+from nanotok_ray.sources.files import Piece
 from nanotok_ray.units import masked_url
 
 STEM_LENGTH = 40
@@ -43,24 +42,25 @@ class Slice:
     stem: str
     """Cleaned, shortened stem of its first file."""
     pieces: tuple[Piece, ...]
-    files: tuple[SourceFile, ...]
-    """The file of each piece."""
     id_column: str | None = None
     """The column of the document ids. It is not in the key, because the documents do not depend on
     it."""
 
     @property
-    def reads(self) -> tuple[str, tuple[Piece, ...]]:
-        """Source and pieces; equal for the train and the val slice that share documents by hash."""
-        return self.source, self.pieces
+    def files(self) -> tuple[SourceFile, ...]:
+        """The file of each piece."""
+        return tuple(piece.file for piece in self.pieces)
+
+    @property
+    def reads(self) -> tuple[object, ...]:
+        """Source and ranges; equal for the train and the val slice that share documents by hash."""
+        ranges = ((piece.file.path, piece.start, piece.stop) for piece in self.pieces)
+        return self.source, *ranges
 
     @property
     def num_bytes(self) -> int:
         """Bytes to read, as estimated when the plan was made."""
-        return sum(
-            estimated_bytes(file, piece)
-            for file, piece in zip(self.files, self.pieces, strict=True)
-        )
+        return sum(piece.num_bytes for piece in self.pieces)
 
     @property
     def key(self) -> str:
@@ -73,8 +73,7 @@ class Slice:
                 "split": self.split,
                 "share": self.share,
                 "pieces": [
-                    [file_key(file), piece.start, piece.stop]
-                    for file, piece in zip(self.files, self.pieces, strict=True)
+                    [file_key(piece.file), piece.start, piece.stop] for piece in self.pieces
                 ],
             }
         )
@@ -84,24 +83,7 @@ class Slice:
         return f"{self.stem}-{self.number:05d}-{key[:16]}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlannedSource:
-    """One source of the plan: its files, the split of each, and its slices in order."""
-
-    name: str
-    kind: str
-    format: str
-    column: str
-    root: str
-    """The folder to which file paths are relative."""
-    rule: str
-    """The split rule of the recipe: last-file, train, val, files or share:X."""
-    files: tuple[SourceFile, ...]
-    slices: tuple[Slice, ...]
-    id_column: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """All sources in recipe order."""
 
@@ -112,24 +94,34 @@ class Plan:
 
     def slices(self, *, split: str | None = None) -> Iterator[Slice]:
         """Yield the slices in order: sources as in the recipe, train before val."""
-        for source in self.sources:
-            for slice_ in source.slices:
-                if split is None or slice_.split == split:
-                    yield slice_
+        return (slice_ for slice_ in self._slices if split is None or slice_.split == split)
 
     @property
     def num_bytes(self) -> int:
         """Estimated bytes of all slices."""
-        return sum(slice_.num_bytes for slice_ in self.slices())
+        return sum(slice_.num_bytes for slice_ in self._slices)
+
+    @cached_property
+    def _slices(self) -> tuple[Slice, ...]:
+        return tuple(slice_ for source in self.sources for slice_ in slices_of(source))
 
 
-def estimated_bytes(file: SourceFile, piece: Piece) -> int:
-    """Estimate the decoded bytes of a piece: exact for ranges, four times a compressed size."""
-    if file.format == "parquet":
-        return sum(group.num_bytes for group in file.layout[piece.start : piece.stop])
-    if file.compression is not None:
-        return file.size * 4
-    return piece.stop - piece.start
+def slices_of(source: PlannedSource) -> Iterator[Slice]:
+    """Yield the slices of a source in order."""
+    for slice_ in source.slices:
+        yield Slice(
+            source=source.name,
+            kind=source.kind,
+            column=source.column,
+            id_column=source.id_column,
+            split=slice_.split,
+            share=slice_.share,
+            number=slice_.number,
+            stem=slice_.stem,
+            pieces=tuple(
+                Piece(source.files[number], start, stop) for number, start, stop in slice_.pieces
+            ),
+        )
 
 
 def file_key(file: SourceFile) -> list[Any]:
@@ -159,14 +151,13 @@ def overview(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _source(source: PlannedSource) -> dict[str, Any]:
+    slices = list(slices_of(source))
     splits = {"train": 0, "val": 0}
-    for slice_ in source.slices:
+    for slice_ in slices:
         splits[slice_.split] += 1
     # With a share, the train and the val slice of a group have the same files.
     groups = {
-        tuple(file.path for file in slice_.files)
-        for slice_ in source.slices
-        if len(slice_.files) > 1
+        tuple(file.path for file in slice_.files) for slice_ in slices if len(slice_.pieces) > 1
     }
     val = [file for file in source.files if file.split == "val"]
     return {
@@ -181,7 +172,7 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         "bytes": decoded_bytes(source.files),
         "documents": num_documents(source),
         "slices": splits,
-        "largest_slice": max((slice_.num_bytes for slice_ in source.slices), default=0),
+        "largest_slice": max((slice_.num_bytes for slice_ in slices), default=0),
         "groups": {
             "groups": len(groups),
             "files": sum(map(len, groups)),
@@ -202,11 +193,7 @@ def _dialects(source: PlannedSource) -> dict[str, int]:
 
 def decoded_bytes(files: Sequence[SourceFile]) -> int:
     """Estimate the decoded bytes of files, each once even if both splits read it."""
-    whole = (
-        piece_of(file, 0, len(file.layout) if file.format == "parquet" else file.size)
-        for file in files
-    )
-    return sum(estimated_bytes(file, piece) for file, piece in zip(files, whole, strict=True))
+    return sum(Piece.of(file).num_bytes for file in files)
 
 
 def num_documents(source: PlannedSource) -> int | None:
@@ -218,7 +205,15 @@ def num_documents(source: PlannedSource) -> int | None:
 
 def plan_to_json(plan: Plan) -> bytes:
     """Return a plan as the bytes of plan.json, without the secrets of URLs."""
-    return dump(StoredPlan(slice_bytes=plan.slice_bytes, sources=tuple(map(_stored, plan.sources))))
+    sources = (
+        replace(source, files=tuple(map(_without_secrets, source.files))) for source in plan.sources
+    )
+    return dump(StoredPlan(slice_bytes=plan.slice_bytes, sources=tuple(sources)))
+
+
+def _without_secrets(file: SourceFile) -> SourceFile:
+    url = masked_url(file.url)
+    return file if url == file.url else replace(file, url=url)
 
 
 def plan_from_json(data: bytes) -> Plan:
@@ -228,73 +223,12 @@ def plan_from_json(data: bytes) -> Plan:
         CorruptOutputError: The bytes are not a plan of this version.
     """
     stored = load(StoredPlan, data, name=PLAN_NAME)
-    return Plan(sources=tuple(map(_planned, stored.sources)), slice_bytes=stored.slice_bytes)
-
-
-def _stored(source: PlannedSource) -> StoredSource:
-    numbers = {file.path: number for number, file in enumerate(source.files)}
-    return StoredSource(
-        name=source.name,
-        kind=source.kind,
-        format=source.format,
-        column=source.column,
-        id_column=source.id_column,
-        root=source.root,
-        rule=source.rule,
-        files=tuple(map(_without_secrets, source.files)),
-        slices=tuple(
-            PlannedSlice(
-                split=slice_.split,
-                share=slice_.share,
-                number=slice_.number,
-                stem=slice_.stem,
-                pieces=tuple(
-                    FileRange(numbers[piece.path], piece.start, piece.stop)
-                    for piece in slice_.pieces
-                ),
-            )
-            for slice_ in source.slices
-        ),
-    )
-
-
-def _without_secrets(file: SourceFile) -> SourceFile:
-    url = masked_url(file.url)
-    return file if url == file.url else replace(file, url=url)
-
-
-def _planned(source: StoredSource) -> PlannedSource:
-    dialects = (None, *DIALECTS.get(source.kind, ()))
-    for file in source.files:
-        if file.dialect not in dialects:
-            raise CorruptOutputError(
-                f"{PLAN_NAME}, source {source.name!r}: {file.path!r} has the dialect "
-                f"{file.dialect!r}, which its kind {source.kind} does not have"
-            )
-    return PlannedSource(
-        name=source.name,
-        kind=source.kind,
-        format=source.format,
-        column=source.column,
-        id_column=source.id_column,
-        root=source.root,
-        rule=source.rule,
-        files=source.files,
-        slices=tuple(_slice(source, slice_) for slice_ in source.slices),
-    )
-
-
-def _slice(source: StoredSource, slice_: PlannedSlice) -> Slice:
-    members = [(source.files[piece.file], piece) for piece in slice_.pieces]
-    return Slice(
-        source=source.name,
-        kind=source.kind,
-        column=source.column,
-        id_column=source.id_column,
-        split=slice_.split,
-        share=slice_.share,
-        number=slice_.number,
-        stem=slice_.stem,
-        pieces=tuple(piece_of(file, piece.start, piece.stop) for file, piece in members),
-        files=tuple(file for file, _ in members),
-    )
+    for source in stored.sources:
+        dialects = (None, *DIALECTS.get(source.kind, ()))
+        for file in source.files:
+            if file.dialect not in dialects:
+                raise CorruptOutputError(
+                    f"{PLAN_NAME}, source {source.name!r}: {file.path!r} has the dialect "
+                    f"{file.dialect!r}, which its kind {source.kind} does not have"
+                )
+    return Plan(sources=stored.sources, slice_bytes=stored.slice_bytes)

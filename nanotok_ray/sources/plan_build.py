@@ -8,19 +8,19 @@ from typing import Final
 
 from nanotok_ray import _core
 from nanotok_ray.errors import PlanError, SourceError
-from nanotok_ray.formats import RESERVED_NAMES, SourceFile, local_path
+from nanotok_ray.formats import (
+    RESERVED_NAMES,
+    FileRange,
+    PlannedSlice,
+    PlannedSource,
+    SourceFile,
+    local_path,
+)
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
-from nanotok_ray.sources.files import Piece, ResolvedSource, piece_of
+from nanotok_ray.sources.files import Piece, ResolvedSource
 from nanotok_ray.sources.listing import unread_notes
 from nanotok_ray.sources.names import matches
-from nanotok_ray.sources.plan import (
-    Plan,
-    PlannedSource,
-    Slice,
-    clean_stem,
-    estimated_bytes,
-    num_documents,
-)
+from nanotok_ray.sources.plan import Plan, Slice, clean_stem, num_documents
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
 from nanotok_ray.storage import InputFile
@@ -39,11 +39,11 @@ _HASH_RANGE = 1 << 64
 def cut_file(file: SourceFile, *, slice_bytes: int) -> list[Piece]:
     """Cut one file into pieces of about `slice_bytes` decoded bytes."""
     if file.format == "parquet":
-        return [piece_of(file, start, stop) for start, stop in _cut_row_groups(file, slice_bytes)]
+        return [Piece(file, start, stop) for start, stop in _cut_row_groups(file, slice_bytes)]
     if file.compression is not None or file.format == "document":
-        return [piece_of(file, 0, file.size)]
+        return [Piece.of(file)]
     starts = range(0, max(file.size, 1), slice_bytes)
-    return [piece_of(file, start, min(start + slice_bytes, file.size)) for start in starts]
+    return [Piece(file, start, min(start + slice_bytes, file.size)) for start in starts]
 
 
 def _cut_row_groups(file: SourceFile, slice_bytes: int) -> Iterator[tuple[int, int]]:
@@ -56,8 +56,8 @@ def _cut_row_groups(file: SourceFile, slice_bytes: int) -> Iterator[tuple[int, i
     yield start, len(file.layout)
 
 
-Grouped = tuple[str, int, list[tuple[SourceFile, Piece]]]
-"""Stem of a slice, its number in its first file, and its pieces with their files."""
+Grouped = tuple[str, int, list[Piece]]
+"""Stem of a slice, its number in its first file, and its pieces."""
 
 
 def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Grouped]:
@@ -66,19 +66,19 @@ def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Gr
     A file larger than a quarter of `slice_bytes` is cut into its own slices. Smaller files are
     grouped, up to twice `slice_bytes`.
     """
-    group: list[tuple[SourceFile, Piece]] = []
+    group: list[Piece] = []
     weight = 0
     for file in files:
         pieces = cut_file(file, slice_bytes=slice_bytes)
-        file_weight = _weight(file, pieces)
+        file_weight = max(FILE_COST_BYTES, sum(piece.num_bytes for piece in pieces))
         is_large = file_weight * 4 > slice_bytes
         if group and (is_large or weight + file_weight > GROUP_LIMIT * slice_bytes):
             yield _slice(0, group)
             group, weight = [], 0
         if is_large:
-            yield from (_slice(number, [(file, piece)]) for number, piece in enumerate(pieces))
+            yield from (_slice(number, [piece]) for number, piece in enumerate(pieces))
             continue
-        group += [(file, piece) for piece in pieces]
+        group += pieces
         weight += file_weight
         if _ends_group(file, file_weight, slice_bytes):
             yield _slice(0, group)
@@ -87,12 +87,8 @@ def group_files(files: Sequence[SourceFile], *, slice_bytes: int) -> Iterator[Gr
         yield _slice(0, group)
 
 
-def _slice(number: int, members: list[tuple[SourceFile, Piece]]) -> Grouped:
-    return clean_stem(members[0][0].path), number, members
-
-
-def _weight(file: SourceFile, pieces: list[Piece]) -> int:
-    return max(FILE_COST_BYTES, sum(estimated_bytes(file, piece) for piece in pieces))
+def _slice(number: int, pieces: list[Piece]) -> Grouped:
+    return clean_stem(pieces[0].file.path), number, pieces
 
 
 def _ends_group(file: SourceFile, weight: int, slice_bytes: int) -> bool:
@@ -453,32 +449,24 @@ def _plan_source(
         root=resolved.root,
         rule=source.split,
         files=files,
-        slices=_cut_source(source, files, slice_bytes),
+        slices=tuple(cut_files(files, slice_bytes=slice_bytes, share=source.share)),
     )
 
 
-def _cut_source(
-    source: SourceRecipe, files: Sequence[SourceFile], slice_bytes: int
-) -> tuple[Slice, ...]:
-    slices: list[Slice] = []
+def cut_files(
+    files: Sequence[SourceFile], *, slice_bytes: int, share: str | None = None
+) -> Iterator[PlannedSlice]:
+    """Yield the slices of the files of a source in order, train before val."""
+    numbers = {file.path: number for number, file in enumerate(files)}
     for split in ("train", "val"):
         chosen = [file for file in files if file.split in (split, SHARED)]
-        for stem, number, members in group_files(chosen, slice_bytes=slice_bytes):
-            slices.append(
-                Slice(
-                    source=source.name,
-                    kind=source.kind,
-                    column=source.column,
-                    id_column=source.id_column,
-                    split=split,
-                    share=source.share,
-                    number=number,
-                    stem=stem,
-                    pieces=tuple(piece for _, piece in members),
-                    files=tuple(file for file, _ in members),
-                )
+        for stem, number, pieces in group_files(chosen, slice_bytes=slice_bytes):
+            ranges = (
+                FileRange(numbers[piece.file.path], piece.start, piece.stop) for piece in pieces
             )
-    return tuple(slices)
+            yield PlannedSlice(
+                split=split, share=share, number=number, stem=stem, pieces=tuple(ranges)
+            )
 
 
 def _check_names(plan: Plan) -> None:

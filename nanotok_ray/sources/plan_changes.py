@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nanotok_ray.formats import SourceFile
-from nanotok_ray.sources.plan import Plan, PlannedSource, file_key
+from nanotok_ray.formats import PlannedSource, SourceFile
+from nanotok_ray.sources.plan import Plan, file_key
 from nanotok_ray.units import masked_url
 
 

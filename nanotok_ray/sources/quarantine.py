@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from nanotok_ray.errors import NanotokError, QuarantineLimitError
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.sources.files import Piece
-from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, open_piece
+from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, open_planned
 from nanotok_ray.storage import Folder
 
 QUARANTINE = "quarantine/"
@@ -308,14 +308,14 @@ _ROWS = re.compile(rf"^({TAIL}: rows )(\d+)(?= to )")
 
 def locations_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) -> list[str]:
     """Return the location of each entry: file and line or row; of a tail, the row before it."""
-    by_file = {piece.path: piece for piece in pieces}
+    by_file = {piece.file.path: piece for piece in pieces}
     positions: dict[str, set[int]] = defaultdict(set)
     for entry in entries:
         positions[entry.file].add(entry.position)
     lines = {
         file: _line_numbers(by_file[file], sorted(found))
         for file, found in positions.items()
-        if file in by_file and by_file[file].format in _LINES
+        if file in by_file and by_file[file].file.format in _LINES
     }
     return [
         _location(entry, by_file.get(entry.file), lines.get(entry.file, {})) for entry in entries
@@ -336,10 +336,10 @@ def reason_of(entry: QuarantineEntry) -> str:
 
 
 def _location(entry: QuarantineEntry, piece: Piece | None, lines: Mapping[int, int]) -> str:
-    if piece is None or piece.format == "document":
+    if piece is None or piece.file.format == "document":
         return entry.file
     is_tail = entry.kind == TAIL
-    if piece.format == "parquet":
+    if piece.file.format == "parquet":
         return f"{entry.file}{' from' if is_tail else ','} row {entry.position + 1:,}"
     line = lines.get(entry.position)
     if line is None:
@@ -369,12 +369,12 @@ def _line_numbers(piece: Piece, positions: Sequence[int]) -> dict[int, int]:
 
 @contextmanager
 def _decoded(piece: Piece) -> Iterator[BinaryIO | DecodedStream]:
-    if piece.compression is None:
-        with open_piece(piece) as file:
+    if piece.file.compression is None:
+        with open_planned(piece.file) as file:
             yield file
         return
     with (
         StoredFile(piece, account=ReadAccount()) as stored,
-        closing(DecodedStream(stored, url=piece.url, compression=piece.compression)) as stream,
+        closing(DecodedStream(stored)) as stream,
     ):
         yield stream

@@ -16,7 +16,7 @@ from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.columns import PREFERENCES, is_preference, text_field
-from nanotok_ray.sources.files import piece_of
+from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, shape_of, too_large
 from nanotok_ray.sources.lines import LineBlocks, lines_to_batches
 from nanotok_ray.sources.look import decoded_start
@@ -95,7 +95,7 @@ def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) ->
     batch = first_rows(
         file.url,
         select=selecting(
-            piece_of(file, 0, len(file.layout)),
+            Piece.of(file),
             kind=source.kind,
             column=source.column,
             id_column=source.id_column,

@@ -103,7 +103,7 @@ class SliceReading:
         """Add a piece that was read to its end to the account."""
         self.read.append(
             ReadRange(
-                file=piece.path,
+                file=piece.file.path,
                 start=piece.start,
                 stop=piece.stop,
                 bytes=reader.num_bytes,
@@ -135,7 +135,7 @@ class SliceReading:
     def skip(self) -> None:
         """Quarantine every piece as a whole without reading it, because the slice is skipped."""
         for number, piece in enumerate(self.slice.pieces):
-            unit = "row groups" if piece.format == "parquet" else "bytes"
+            unit = "row groups" if piece.file.format == "parquet" else "bytes"
             reason = f"{SKIPPED}: {unit} {piece.start} to {piece.stop}"
             bad = BadDocument(number=0, position=0, reason=reason, hash64=None, num_bytes=0)
             self.documents_in += 1
@@ -171,7 +171,7 @@ class SliceReading:
         self.quarantined.add(
             QuarantineEntry(
                 source=self.slice.source,
-                file=self.slice.pieces[piece].path,
+                file=self.slice.pieces[piece].file.path,
                 row=bad.number,
                 position=bad.position,
                 reason=bad.reason,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.storage import InputFile, open_input, version_of
 
@@ -77,9 +78,9 @@ class StoredFile:
     """A context manager of a file that is read once from its start, and fully accounted for."""
 
     def __init__(self, piece: Piece, *, account: ReadAccount) -> None:
-        self._file = open_piece(piece)
+        self._file = open_planned(piece.file)
         self._account = account
-        self.size = piece.stop
+        self.piece = piece
         self.block_start = 0
         """Position of the block that was read last."""
         self.closed = False
@@ -93,7 +94,7 @@ class StoredFile:
             self._account.update(data)
         return data
 
-    def finish(self, piece: Piece) -> None:
+    def finish(self) -> None:
         """Read the remaining bytes, so that the account includes the whole file.
 
         Raises:
@@ -101,9 +102,10 @@ class StoredFile:
         """
         while data := self._file.read(_DRAIN_BYTES):
             self._account.update(data)
+        piece = self.piece
         if self._account.num_bytes != piece.stop:
-            raise changed(piece, f"{self._account.num_bytes} bytes, {piece.stop} were planned")
-        check_unchanged(piece, version_of(self._file, again=True))
+            raise changed(piece.file, f"{self._account.num_bytes} bytes, {piece.stop} were planned")
+        check_unchanged(piece.file, version_of(self._file, again=True))
 
     def check_time(self) -> None:
         """Check the time of the account."""
@@ -127,11 +129,10 @@ class DecodedStream(io.RawIOBase):
     also ends where it is much larger than the file, see `expansion_problem`.
     """
 
-    def __init__(self, stored: StoredFile, *, url: str, compression: str) -> None:
+    def __init__(self, stored: StoredFile) -> None:
         self._stored = stored
-        self._url = url
-        self._compression = compression
-        self._stream = _decompress(stored, compression)
+        self._planned = stored.piece.file
+        self._stream = _decompress(stored, self._planned.compression)
         self._position = 0
         self.failure: str | None = None
 
@@ -146,7 +147,7 @@ class DecodedStream(io.RawIOBase):
         view[: len(data)] = data
         self._position += len(data)
         self._stored.check_time()
-        self.failure = self.failure or expansion_problem(self._position, self._stored.size)
+        self.failure = self.failure or expansion_problem(self._position, self._stored.piece.stop)
         return len(data)
 
     def _read(self, size: int) -> bytes:
@@ -164,8 +165,8 @@ class DecodedStream(io.RawIOBase):
         A failing read loses the data that it had decoded, whereas single bytes lose nothing. This
         costs a second pass over a broken file.
         """
-        with open_input(self._url) as file:
-            stream = _decompress(file, self._compression)
+        with open_input(self._planned.url) as file:
+            stream = _decompress(file, self._planned.compression)
             left = self._position
             while left:
                 left -= len(stream.read(min(left, BLOCK_BYTES)))
@@ -180,7 +181,7 @@ class DecodedStream(io.RawIOBase):
         return bytes(data)
 
 
-def _decompress(file: BinaryIO | StoredFile, compression: str) -> pa.NativeFile:
+def _decompress(file: BinaryIO | StoredFile, compression: str | None) -> pa.NativeFile:
     return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), compression)
 
 
@@ -195,38 +196,40 @@ def is_damage(error: Exception) -> bool:
     return not (isinstance(error, OSError) and error.errno is not None)
 
 
-def open_piece(piece: Piece) -> BinaryIO:
-    """Open the file of a piece.
+def open_planned(file: SourceFile, *, at: int = 0) -> BinaryIO:
+    """Open a file of the plan, which is first read near a position.
 
     Raises:
         SourceError: The file has changed since the plan was made.
     """
-    file = open_input(piece.url, at=max(0, piece.start - 1))
+    stored = open_input(file.url, at=at)
     try:
-        check_unchanged(piece, version_of(file))
+        check_unchanged(file, version_of(stored))
     except BaseException:
-        file.close()
+        stored.close()
         raise
-    return file
+    return stored
 
 
-def check_unchanged(piece: Piece, file: InputFile, *, footer_sha256: str | None = None) -> None:
+def check_unchanged(
+    file: SourceFile, version: InputFile, *, footer_sha256: str | None = None
+) -> None:
     """Compare the attributes that identify a file's content with those of the plan, if both exist.
 
     Raises:
         SourceError: The file has changed since the plan was made.
     """
     for what, now, planned in (
-        ("size", file.size, piece.size),
-        ("etag", file.etag, piece.etag),
-        ("footer", footer_sha256, piece.footer_sha256),
+        ("size", version.size, file.size),
+        ("etag", version.etag, file.etag),
+        ("footer", footer_sha256, file.footer_sha256),
     ):
         if now is not None and planned is not None and now != planned:
-            raise changed(piece, f"the {what} {now} instead of {planned}")
-    has_etags = piece.etag is not None and file.etag is not None
-    if not has_etags and not _is_same_time(file.mtime_ns, piece.mtime_ns):
-        what = f"the modification time {file.mtime_ns}, {piece.mtime_ns} was planned"
-        raise changed(piece, what)
+            raise changed(file, f"the {what} {now} instead of {planned}")
+    has_etags = file.etag is not None and version.etag is not None
+    if not has_etags and not _is_same_time(version.mtime_ns, file.mtime_ns):
+        what = f"the modification time {version.mtime_ns}, {file.mtime_ns} was planned"
+        raise changed(file, what)
 
 
 _SECOND = 1_000_000_000
@@ -247,10 +250,10 @@ def _is_same_time(now: int | None, planned: int | None) -> bool:
     return now // _SECOND == planned // _SECOND
 
 
-def changed(piece: Piece, what: str) -> SourceError:
+def changed(file: SourceFile, what: str) -> SourceError:
     """Return the error for a file that has changed since the plan was made."""
     return SourceError(
-        f"{piece.url} changed since the plan was made: it has {what}; run again to make a new plan"
+        f"{file.url} changed since the plan was made: it has {what}; run again to make a new plan"
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job import measured_rates, planning
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
-from nanotok_ray.sources import Slice, TimeIsUpError, check_sample, files, read_piece, resolve
+from nanotok_ray.sources import Piece, Slice, TimeIsUpError, check_sample, read_piece, resolve
 from nanotok_ray.sources.json_lines import MAX_VALUES
 from nanotok_ray.sources.parquet_column import MAX_ROWS_PER_BYTE, MIN_LIMITED_ROWS
 from nanotok_ray.sources.stored import MAX_DECODED_RATIO, MIN_LIMITED_BYTES
@@ -160,7 +160,7 @@ def test_reading_ends_at_its_deadline(tmp_path, name, monkeypatch):
     (tmp_path / name).write_bytes(FORMATS[name])
     source = SourceRecipe(name="web", kind="text", paths=(str(tmp_path),))
     (file,) = resolve(source).files
-    piece = files.piece_of(file, 0, 1 if file.format == "parquet" else file.size)
+    piece = Piece.of(file)
     now = time.monotonic()
     assert ReadPiece(piece, deadline=now + 1000).documents == [b"a"]
     with pytest.raises(TimeIsUpError):
@@ -176,7 +176,6 @@ def test_reading_ends_at_its_deadline(tmp_path, name, monkeypatch):
         share=None,
         stem="a",
         pieces=(piece,),
-        files=(file,),
     )
     notes = []
     assert measured_rates([slice_], pattern="nanochat", tokenizer=None, on_event=notes.append) == {}

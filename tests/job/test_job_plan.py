@@ -209,10 +209,10 @@ def rows_of_slices(tmp_path):
     """Return the number of documents of each slice of 1,000 bytes."""
     plan = make_plan(recipe(tmp_path / "in", tmp_path / "x", "limits.slice_bytes=1000"))
     return [
-        sum(file.layout[group].rows for group in range(piece.start, piece.stop))
+        sum(group.rows for group in piece.file.layout[piece.start : piece.stop])
         for each in plan.slices(split="train")
         if each.source == "web"
-        for file, piece in zip(each.files, each.pieces, strict=True)
+        for piece in each.pieces
     ]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SampleCheckError, TransientIOError
-from nanotok_ray.formats import DocumentBatch, Flow, SourceRows
+from nanotok_ray.formats import DocumentBatch, Flow, SourceFile, SourceRows
 from nanotok_ray.shards import (
     RenderedDocuments,
     ShardWriter,
@@ -23,7 +23,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import plan_of, recipe, shard_settings, texts
 
-PIECE = Piece(url="/a", path="a", format="lines", compression=None, start=0, stop=9)
+PIECE = Piece(SourceFile(path="a", url="/a", size=9, format="lines"), 0, 9)
 
 
 class MemoryFiles:
@@ -211,7 +211,7 @@ def test_wrong_ids_fail_a_slice_and_nothing_is_published(job, tmp_path, monkeypa
 
 
 PIECES = tuple(
-    Piece(url=f"/data/{name}", path=name, format="parquet", compression=None, start=0, stop=2)
+    Piece(SourceFile(path=name, url=f"/data/{name}", size=9, format="parquet"), 0, 2)
     for name in ("a", "b")
 )
 ROWS = st.sets(st.integers(0, 60), min_size=1, max_size=40).map(sorted)
@@ -228,7 +228,7 @@ def test_every_document_has_its_row(parts):
             if part:
                 source_map.add(piece, group, np.array(part))
     entries = source_map.entries()
-    assert [entry.file for entry in entries] == [PIECES[p].path for p, _, _ in parts]
+    assert [entry.file for entry in entries] == [PIECES[p].file.path for p, _, _ in parts]
     assert [mapped_rows(entry).tolist() for entry in entries] == [rows for _, _, rows in parts]
     for entry in entries:
         assert len(entry.absent or ()) + len(entry.present or ()) <= entry.rows

@@ -15,7 +15,6 @@ from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources import (
     Plan,
     SliceReading,
-    estimated_bytes,
     make_plan,
     plan_from_json,
     plan_to_json,
@@ -188,7 +187,7 @@ def files_of(corpus):
 
 def weight(file):
     pieces = cut_file(file, slice_bytes=SLICE_BYTES)
-    return max(FILE_COST_BYTES, sum(estimated_bytes(file, piece) for piece in pieces))
+    return max(FILE_COST_BYTES, sum(piece.num_bytes for piece in pieces))
 
 
 def is_large(file):
@@ -204,8 +203,8 @@ def is_landmark(file):
 def slices_of(files):
     """Return each slice as (stem, number, ((file, start, stop), ...)), which determines its key."""
     return [
-        (stem, number, tuple((file, piece.start, piece.stop) for file, piece in members))
-        for stem, number, members in group_files(files, slice_bytes=SLICE_BYTES)
+        (stem, number, tuple((piece.file, piece.start, piece.stop) for piece in pieces))
+        for stem, number, pieces in group_files(files, slice_bytes=SLICE_BYTES)
     ]
 
 

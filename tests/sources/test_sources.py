@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
@@ -23,7 +24,6 @@ from nanotok_ray.sources import (
     read_piece,
     resolve,
 )
-from nanotok_ray.sources.files import piece_of
 from nanotok_ray.sources.stored import check_unchanged
 from nanotok_ray.storage import Folder, InputFile, RemoteInput
 from tests.support.read_pieces import compressed, json_lines, parquet_bytes
@@ -178,8 +178,7 @@ KINDS = {
 def all_of(folder: Folder, name: str, form: str | None, **options):
     source = SourceRecipe(name="web", kind="text", paths=(folder.join(name),), format=form)
     (file,) = resolve(source).files
-    piece = piece_of(file, 0, len(file.layout) or file.size)
-    return read_piece(piece, kind="text", column=source.column, **options)
+    return read_piece(Piece.of(file), kind="text", column=source.column, **options)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -215,7 +214,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(folder, name, monkeypat
 def test_a_footer_other_than_planned_is_refused(folder):
     folder.write_whole("a.parquet", parquet_bytes({"text": ["one", "two"]}))
     (file,) = resolve_in(folder, "a.parquet").files
-    piece = replace(piece_of(file, 0, 1), footer_sha256="0" * 64)
+    piece = Piece(replace(file, footer_sha256="0" * 64), 0, 1)
     with pytest.raises(SourceError, match=r"a\.parquet changed .* footer .* run again"):
         list(read_piece(piece, kind="text", column="text"))
 
@@ -224,11 +223,11 @@ def test_the_etag_identifies_a_file_or_else_its_time(folder):
     folder.write_whole("a.jsonl", b"{}\n")
     (file,) = resolve_in(folder, "a.jsonl").files
     known = InputFile(path="a", size=3, etag="x", mtime_ns=5)
-    check_unchanged(replace(piece_of(file, 0, 3), etag="x", mtime_ns=6), known)
-    check_unchanged(replace(piece_of(file, 0, 3), etag=None, mtime_ns=None), known)
+    check_unchanged(replace(file, size=3, etag="x", mtime_ns=6), known)
+    check_unchanged(replace(file, size=3, etag=None, mtime_ns=None), known)
     for wrong in ({"etag": "y", "mtime_ns": 5}, {"etag": None, "mtime_ns": 6}, {"size": 4}):
         with pytest.raises(SourceError, match="changed since the plan was made"):
-            check_unchanged(replace(piece_of(file, 0, 3), **{"etag": "x", **wrong}), known)
+            check_unchanged(replace(file, **{"size": 3, "etag": "x", **wrong}), known)
 
 
 SECOND = 1_764_169_200_000_000_000
@@ -245,22 +244,15 @@ SECOND = 1_764_169_200_000_000_000
     ],
 )
 def test_times_of_different_resolution_are_compared_in_whole_seconds(planned, now, is_same):
-    piece = Piece(
-        url="s3://bucket/a.jsonl",
-        path="a.jsonl",
-        format="jsonl",
-        compression=None,
-        start=0,
-        stop=3,
-        size=3,
-        mtime_ns=planned,
+    file = SourceFile(
+        path="a.jsonl", url="s3://bucket/a.jsonl", size=3, format="jsonl", mtime_ns=planned
     )
     found = InputFile(path="s3://bucket/a.jsonl", size=3, etag="only of one request", mtime_ns=now)
     if is_same:
-        check_unchanged(piece, found)
+        check_unchanged(file, found)
         return
     with pytest.raises(SourceError, match=f"modification time {now}, {planned} was planned"):
-        check_unchanged(piece, found)
+        check_unchanged(file, found)
 
 
 MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]

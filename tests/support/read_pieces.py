@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import Piece, read_piece, resolve
+from nanotok_ray.storage import open_input, version_of
 
 
 def json_lines(values) -> bytes:
@@ -46,17 +47,28 @@ def planned_file(path, *, kind="text", **fields) -> SourceFile:
 
 def piece_of(url, *, start=0, stop=None, form="jsonl", compression=None, dialect=None) -> Piece:
     """Return a piece of a file, by default up to its end."""
-    if stop is None and form == "parquet":
-        stop = pq.read_metadata(url).num_row_groups
-    return Piece(
-        url=str(url),
+    path = Path(url)
+    if stop is None:
+        is_parquet = form == "parquet"
+        stop = pq.read_metadata(url).num_row_groups if is_parquet else path.stat().st_size
+    file = SourceFile(
         path="a",
+        url=str(url),
+        size=_size_of(str(url)) or stop,
         format=form,
         compression=compression,
-        start=start,
-        stop=Path(url).stat().st_size if stop is None else stop,
         dialect=dialect,
     )
+    return Piece(file, start, stop)
+
+
+def _size_of(url: str) -> int:
+    """Return the size of a file, or 0 if it does not exist."""
+    try:
+        with open_input(url) as file:
+            return version_of(file).size
+    except FileNotFoundError:
+        return 0
 
 
 class ReadPiece:

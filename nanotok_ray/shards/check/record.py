@@ -245,9 +245,9 @@ def _slice_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator
         yield f"{prefix} is in the place of another slice than the one it names, {record.slice}"
     if SKIPPED not in record.quarantined:
         read = [(one.file, one.start, one.stop) for one in record.read]
-        if read != [(piece.path, piece.start, piece.stop) for piece in slice_.pieces]:
+        if read != [(piece.file.path, piece.start, piece.stop) for piece in slice_.pieces]:
             yield f"{prefix}: the ranges that it read are not those of the plan"
-    paths = {piece.path for piece in slice_.pieces}
+    paths = {piece.file.path for piece in slice_.pieces}
     for shard in record.shards:
         for entry in shard.source_map:
             if entry.file not in paths:

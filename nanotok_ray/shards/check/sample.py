@@ -99,13 +99,13 @@ class SampleCheck:
             at = int(rendered.selected[number])
             document = documents.data[documents.offsets[at] : documents.offsets[at + 1]]
             problem = self._check.problem(
-                document, *rendered.documents[number], dialect=piece.dialect
+                document, *rendered.documents[number], dialect=piece.file.dialect
             )
             if problem is not None:
                 raise SampleCheckError(
-                    f"{piece.path}, row {rendered.rows[number]}: {problem}; nothing of this slice "
-                    "is recorded. Is the memory of this node sound? If it comes again, this is a "
-                    "bug"
+                    f"{piece.file.path}, row {rendered.rows[number]}: {problem}; nothing of this "
+                    "slice is recorded. Is the memory of this node sound? If it comes again, this "
+                    "is a bug"
                 )
 
 

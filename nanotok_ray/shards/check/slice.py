@@ -157,7 +157,10 @@ def _by_content(slice_: Slice) -> Slice:
 
     The bytes are compared instead. A file of another size is refused when it is opened.
     """
-    pieces = tuple(replace(piece, etag=None, mtime_ns=None) for piece in slice_.pieces)
+    pieces = tuple(
+        replace(piece, file=replace(piece.file, etag=None, mtime_ns=None))
+        for piece in slice_.pieces
+    )
     return replace(slice_, pieces=pieces)
 
 
@@ -277,11 +280,11 @@ def _read_again(
 
 def _naming(error: Exception, slice_: Slice) -> str:
     message = str(error)
-    named = any(piece.url in message or piece.path in message for piece in slice_.pieces)
+    named = any(piece.file.url in message or piece.file.path in message for piece in slice_.pieces)
     return (
         message
         if named
-        else f"{message} (of {', '.join(piece.path for piece in slice_.pieces[:3])})"
+        else f"{message} (of {', '.join(piece.file.path for piece in slice_.pieces[:3])})"
     )
 
 
@@ -309,16 +312,18 @@ class _Comparison:
             problems = (
                 ((number, None) for number in missing.tolist())
                 if len(missing)
-                else self._problems(documents, batch.documents, at, source.dialect)
+                else self._problems(documents, batch.documents, at, source.file.dialect)
             )
             for number, why in problems:
-                row = f"{documents.describe(number)} is not row {rows[number]} of {source.path}"
+                row = (
+                    f"{documents.describe(number)} is not row {rows[number]} of {source.file.path}"
+                )
                 self.found.add(row if why is None else f"{row}: {why}")
             if self.is_full and batch.document_ids is not None and not len(missing):
                 for number in _other_ids(documents, batch.document_ids.take(at)):
                     self.found.add(
                         f"{documents.shard}.ids: the id of document {documents.first + number} is "
-                        f"not that of row {rows[number]} of {source.path}"
+                        f"not that of row {rows[number]} of {source.file.path}"
                     )
         rest = np.flatnonzero(~is_written)
         if self.is_full and len(rest):
@@ -363,8 +368,8 @@ class _Comparison:
         rendered = self.renderer.render(piece, batch)
         if rendered is not None:
             self.found.add(
-                f"{source.path}: {len(rendered.rows):,} documents from row {rendered.rows[0]} on "
-                "are in no shard"
+                f"{source.file.path}: {len(rendered.rows):,} documents from row {rendered.rows[0]} "
+                "on are in no shard"
             )
 
 

@@ -34,7 +34,7 @@ Run = tuple[npt.NDArray[np.int64], DocumentBatch]
 
 def source_range(piece: Piece, group: int | None) -> SourceRange:
     """Return the source range of a piece, or of a row group of it."""
-    return piece.path, group, (piece.start, piece.stop) if group is None else None
+    return piece.file.path, group, (piece.start, piece.stop) if group is None else None
 
 
 @dataclass(slots=True)

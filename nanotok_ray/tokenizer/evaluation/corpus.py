@@ -13,9 +13,7 @@ import numpy as np
 from nanotok_ray.chat import texts_of
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
-from nanotok_ray.formats import SourceFile
-from nanotok_ray.sources import Batch, Piece, ReadingRules, estimated_bytes, find_named, read_piece
-from nanotok_ray.sources.files import piece_of
+from nanotok_ray.sources import Batch, Piece, ReadingRules, decoded_bytes, find_named, read_piece
 
 KINDS: Final = ("text", "chat")
 
@@ -60,7 +58,7 @@ class CorpusReader:
         files = find_named(corpus.paths, corpus.rules)
         self._files, self._columns = files.files, files.columns
         self._left = max_bytes
-        total = sum(estimated_bytes(file, _all_of(file)) for file in self._files)
+        total = decoded_bytes(self._files)
         self.estimated_bytes = min(total, max_bytes)
         """Expected bytes of texts; an estimate for compressed files."""
         self.notes = files.notes
@@ -78,7 +76,7 @@ class CorpusReader:
             TransientIOError: A remote store failed in a way that a retry can solve.
         """
         for file in self._files:
-            piece = _all_of(file)
+            piece = Piece.of(file)
             for batch in self._batches(piece):
                 texts = self._texts(batch, piece)
                 if not len(texts.documents):
@@ -94,7 +92,7 @@ class CorpusReader:
             read_piece(
                 piece,
                 kind=rules.kind,
-                column=self._columns[piece.format],
+                column=self._columns[piece.file.format],
                 id_column=rules.id_column,
             )
         )
@@ -104,9 +102,9 @@ class CorpusReader:
             self._note(bad.reason)
         ids = batch.document_ids
         labels = None if ids is None else [id_.decode() or NO_LABEL for id_ in ids]
-        if piece.dialect is None:
+        if piece.file.dialect is None:
             return Texts(documents=batch.documents, labels=labels)
-        texts = texts_of(Dialect(kind="chat", name=piece.dialect), batch.documents)
+        texts = texts_of(Dialect(kind="chat", name=piece.file.dialect), batch.documents)
         for reason in texts.problems.values():
             self._note(reason)
         if labels is not None:
@@ -126,7 +124,3 @@ class CorpusReader:
     def _note(self, reason: str) -> None:
         kind = reason.partition(":")[0]
         self.set_aside[kind] = self.set_aside.get(kind, 0) + 1
-
-
-def _all_of(file: SourceFile) -> Piece:
-    return piece_of(file, 0, len(file.layout) if file.format == "parquet" else file.size)
