@@ -8,7 +8,6 @@ import glob
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -33,6 +32,7 @@ from nanotok_ray.sources.plan_build import MAX_LAST_SHARE, last_share
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
 from nanotok_ray.sources.shape import PLAIN_FORMATS, SeenFile, Shape, guessed_format, look_at
+from nanotok_ray.sources.start import in_threads
 from nanotok_ray.storage import InputFile, find_files
 from nanotok_ray.units import few, format_bytes, masked_url, quantity
 
@@ -43,7 +43,6 @@ _ABOUT = re.compile(r"(readme|licen[cs]e|changelog|contributing|citation|notice)
 """Names of files about the data, which are skipped unless they are named."""
 
 _NO_FORMAT: Final = "no known format"
-_THREADS = 16
 HOW: Final = {"document": "one document a file", "lines": "one document a line"}
 
 
@@ -284,10 +283,9 @@ def _look_into(
     def look(file: InputFile) -> SeenFile:
         return _look(file, is_named=named.patterns[file.path] is not None, rules=rules)
 
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        for number, item in enumerate(pool.map(look, files)):
-            on_look("", number + 1, len(files))
-            yield item
+    for number, item in enumerate(in_threads(look, files)):
+        on_look("", number + 1, len(files))
+        yield item
 
 
 def _look(file: InputFile, *, is_named: bool, rules: ReadingRules) -> SeenFile:

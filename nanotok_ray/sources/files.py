@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nanotok_ray.formats import SourceFile
+from nanotok_ray.sources.names import split_suffix
 from nanotok_ray.storage import InputFile
 
 if TYPE_CHECKING:
@@ -36,6 +37,19 @@ class Piece:
         if self.file.compression is not None:
             return self.file.size * 4
         return self.stop - self.start
+
+
+def source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
+    """Return a file of a listing by its path relative to its source."""
+    return SourceFile(
+        path=name,
+        url=file.path,
+        size=file.size,
+        etag=file.etag,
+        mtime_ns=file.mtime_ns,
+        format=format_name,
+        compression=None if format_name == "parquet" else split_suffix(file.path)[1],
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,8 +3,7 @@
 Every file is opened, and one error names all files that cannot be used.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -26,6 +25,7 @@ from nanotok_ray.sources.plan import Slice, slices_of
 from nanotok_ray.sources.plan_build import cut_files
 from nanotok_ray.sources.resolve import GO_ON, resolve
 from nanotok_ray.sources.shape import Shape, text_shape
+from nanotok_ray.sources.start import in_threads
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
 from nanotok_ray.units import few, masked_url
 
@@ -36,7 +36,6 @@ _SUFFIXES = {**SUFFIX_FORMATS, ".txt": "lines"}
 _WITH_COLUMNS = ("parquet", "jsonl")
 _COLUMN = TEXT_NAMES[0]
 _SLICE_BYTES = 32 << 20  # small enough that the last slice takes a few seconds at most
-_THREADS = 16  # opening a remote file waits for the network
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +135,7 @@ def find_named(
             f"column is {rules.column!r}, and none of the files has columns: omit it, or use "
             "parquet or JSON lines"
         )
-    looked = _in_threads(lambda item: _look(*item, rules=rules), sorted(formats.items()))
+    looked = list(in_threads(lambda item: _look(*item, rules=rules), sorted(formats.items())))
     problems += [result for result in looked if isinstance(result, str)]
     if problems:
         raise SourceError(_problems_text(problems))
@@ -284,17 +283,6 @@ def _look(path: str, format_name: str, *, rules: ReadingRules) -> _Found | str:
         text = str(error).removesuffix(GO_ON)
         return text if masked_url(path) in text else f"{path}: {text}"
     return _Found(file=file, shape=shape, notes=found.notes)
-
-
-def _in_threads(
-    work: Callable[[tuple[str, str]], _Found | str], items: Sequence[tuple[str, str]]
-) -> list[_Found | str]:
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        try:
-            return list(pool.map(work, items))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def _slices(

@@ -1,27 +1,38 @@
-"""Lists the files of a source of a recipe in order.
+"""Lists and opens the files of a source of a recipe, in order.
 
 Every file is opened, so that unreadable files are found before the job starts. The result has the
 format and the dialect of each file, and the row groups of parquet files.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from nanotok_ray.errors import SourceError
+from nanotok_ray.dialects import detect, kind_of
+from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources.files import ResolvedSource
+from nanotok_ray.sources.columns import PREFERENCES, is_preference
+from nanotok_ray.sources.files import ResolvedSource, source_file
 from nanotok_ray.sources.listing import Listing, check_one_format, format_of, list_source
-from nanotok_ray.sources.look import FALLBACK_DIALECT, Look, look
-from nanotok_ray.sources.names import split_suffix
+from nanotok_ray.sources.names import convertible
+from nanotok_ray.sources.parquet_column import read_footer
+from nanotok_ray.sources.parquet_rows import read_rows_footer
 from nanotok_ray.sources.shape import text_shape
-from nanotok_ray.storage import InputFile
+from nanotok_ray.sources.start import START_BYTES, Start, in_threads, starts
+from nanotok_ray.sources.stored import FIRST_BYTES
+from nanotok_ray.storage import unreadable
 from nanotok_ray.units import few
 
-_THREADS = 16  # opening a remote file waits for the network; parsing is fast
 MAX_LISTED_FILES = 5
+
+FALLBACK_DIALECT: Final = "messages"
+"""The dialect of a file whose first document cannot be read."""
+
+GO_ON: Final = "; to go on without it, name it in exclude, or pass --skip-unreadable"
+"""Advice for a recipe of which a file cannot be used."""
 
 
 OnLook = Callable[[str, int, int], None]
@@ -70,6 +81,20 @@ def resolve(
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """The result of opening a file: its attributes, or the reason why it cannot be used."""
+
+    file: SourceFile
+    problem: str | None = None
+    oddity: str | None = None
+    """The property that contradicts its name."""
+    unread: tuple[str, ...] = ()
+    """Columns that can hold text, which the recipe neither reads nor leaves out by name."""
+    is_guessed: bool = False
+    """Whether the dialect is `FALLBACK_DIALECT` because no document was found."""
+
+
 def open_files(
     listing: Listing, *, source: SourceRecipe, on_look: OnLook = ignore_looks
 ) -> list[Look]:
@@ -84,35 +109,89 @@ def open_files(
         {listing.files[name].path: form for name, form in formats.items()}, source=source
     )
     files = [
-        _source_file(file, name=name, format_name=formats[name])
+        source_file(file, name=name, format_name=formats[name])
         for name, file in listing.files.items()
     ]
     looks: list[Look] = []
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        try:
-            for found in pool.map(lambda file: look(file, source=source), files):
-                looks.append(found)
-                on_look(source.name, len(looks), len(files))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    for result in in_threads(partial(look, source=source), files):
+        looks.append(result)
+        on_look(source.name, len(looks), len(files))
     return looks
 
 
-def _source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:
-    return SourceFile(
-        path=name,
-        url=file.path,
-        size=file.size,
-        etag=file.etag,
-        mtime_ns=file.mtime_ns,
-        format=format_name,
-        compression=None if format_name == "parquet" else split_suffix(file.path)[1],
+def look(file: SourceFile, *, source: SourceRecipe) -> Look:
+    """Open a file and read what planning needs.
+
+    Raises:
+        TransientIOError: A remote store failed in a way that a retry can solve.
+    """
+    try:
+        return (_footer if file.format == "parquet" else _first_document)(file, source)
+    except TransientIOError:
+        raise
+    except SourceError as error:
+        return Look(file=file, problem=str(error))
+    except OSError as error:
+        return Look(file=file, problem=unreadable(file.url, error))
+
+
+def _footer(file: SourceFile, source: SourceRecipe) -> Look:
+    dialect = None
+    if source.kind == "text":
+        footer = read_footer(file.url, column=source.column, id_column=source.id_column)
+    else:
+        footer, dialect = read_rows_footer(
+            file.url, kind=source.kind, dialect=source.dialect, id_column=source.id_column
+        )
+    is_chosen = source.kind == "text" and "column" in source.model_fields_set
+    return Look(
+        file=replace(file, layout=footer.layout, footer_sha256=footer.sha256, dialect=dialect),
+        unread=() if is_chosen else footer.unread,
     )
 
 
-GO_ON: Final = "; to go on without it, name it in exclude, or pass --skip-unreadable"
-"""Advice for a recipe of which a file cannot be used."""
+def _first_document(file: SourceFile, source: SourceRecipe) -> Look:
+    """Check the compression of a file, and detect the dialect of one of JSON lines.
+
+    Raises:
+        SourceError: No dialect matches the first document.
+    """
+    dialect = None if source.kind == "text" else source.dialect or FALLBACK_DIALECT
+    is_sought = source.kind != "text" and source.dialect is None
+    for start in starts(file, START_BYTES if is_sought else (FIRST_BYTES,)):
+        if start.misnamed:
+            oddity = f"{file.path} is not {file.compression} (it begins {start.misnamed!r})"
+            return Look(file=replace(file, dialect=dialect), oddity=oddity)
+        if is_sought and (values := start.values(1)):
+            return Look(file=replace(file, dialect=_dialect(values[0], file, start, source.kind)))
+    is_guessed = is_sought and not start.is_blank
+    return Look(file=replace(file, dialect=dialect), is_guessed=is_guessed)
+
+
+def _dialect(value: object, file: SourceFile, start: Start, kind: str) -> str:
+    """Return the dialect of the first document of a file.
+
+    Raises:
+        SourceError: No dialect matches it.
+    """
+    dialect = detect(value, kind=kind)
+    if dialect is not None:
+        return dialect
+    if start.shape is not None:
+        what = "JSON spread over several lines (pretty-printed)"
+        step = "write one document per line, or remove the file"
+        if start.shape == "array":
+            what = "one JSON array"
+            step = f"write each element on one line: {convertible(file.url)}"
+        raise SourceError(f"{file.url} is not JSON lines but {what}; {step}")
+    if isinstance(value, dict) and is_preference(value):
+        raise SourceError(f"{file.url}: {PREFERENCES}")
+    has_text = kind == "chat" and isinstance(value, dict) and "text" in value
+    hint = 'set kind = "text" if the documents are texts, or ' if has_text else ""
+    raise SourceError(
+        f"{file.url}: its first document is {kind_of(value)}: no dialect of {kind} is known for "
+        f"it; {hint}set dialect, or write messages"
+    )
 
 
 def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:

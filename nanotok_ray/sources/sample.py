@@ -1,9 +1,7 @@
 """The first documents of a source, which are compared with its description in the recipe."""
 
 import io
-import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,23 +15,27 @@ from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.columns import PREFERENCES, is_preference, text_field
 from nanotok_ray.sources.files import Piece
-from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, shape_of, too_large
+from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, too_large
 from nanotok_ray.sources.lines import LineBlocks, lines_to_batches
-from nanotok_ray.sources.look import decoded_start
-from nanotok_ray.sources.names import convertible
+from nanotok_ray.sources.names import COMPRESSIONS, convertible
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.piece_reader import selecting
 from nanotok_ray.sources.resolve import unread_note
-from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
-from nanotok_ray.storage import read_start, unreadable
+from nanotok_ray.sources.start import (
+    MAX_ROWS,
+    NOT_JSON,
+    START_BYTES,
+    Start,
+    in_threads,
+    json_value,
+    starts,
+)
+from nanotok_ray.sources.stored import FIRST_BYTES, is_compressed
+from nanotok_ray.storage import unreadable
 from nanotok_ray.units import quantity
 
 MAX_FILES: Final = 5
-MAX_DOCUMENTS: Final = 20
-"""Documents that are read of each file."""
-
-_START_BYTES = (1 << 16, 1 << 20)  # nearly always the first size is enough
-_CUT_BYTES = 3  # bytes of a character that continues after the start
+_NO_START: Final = Start(data=b"", is_complete=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,10 +47,13 @@ class SampledFile:
     """Number of documents read, including bad ones."""
     bad: tuple[BadDocument, ...] = ()
     """Documents that cannot be used, in order."""
-    start: bytes = b""
-    """The decoded bytes of the documents; empty for parquet."""
-    shape: Shape | None = None
-    """For JSON lines: the shape of a file whose values are not one per line."""
+    start: Start = _NO_START
+    """The bytes of the documents; empty for parquet."""
+
+    @property
+    def shape(self) -> Shape | None:
+        """For JSON lines: the shape of a file whose values are not one per line."""
+        return self.start.shape if self.file.format == "jsonl" else None
 
 
 def sample(
@@ -62,8 +67,7 @@ def sample(
     """
     chosen = _spread([file for file in files if file.size])
     read = partial(_sampled, source=source, max_document_bytes=max_document_bytes)
-    with ThreadPoolExecutor(max_workers=MAX_FILES) as pool:
-        return list(pool.map(read, chosen))
+    return list(in_threads(read, chosen))
 
 
 def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
@@ -101,7 +105,7 @@ def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) ->
             id_column=source.id_column,
         ),
         group=group,
-        max_rows=MAX_DOCUMENTS,
+        max_rows=MAX_ROWS,
         max_document_bytes=max_document_bytes,
     )
     return SampledFile(file=file) if batch is None else _looked_at(file, batch, source=source)
@@ -109,13 +113,12 @@ def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) ->
 
 def _whole_file(file: SourceFile, *, max_document_bytes: int) -> SampledFile:
     """Check whether a file that is one document begins with text."""
-    start, is_whole = _start(file, _START_BYTES[0])
-    offset = invalid_at(start)
+    (start,) = starts(file, START_BYTES[:1])
     reason = None
     if file.compression is None and file.size > max_document_bytes:
         reason = too_large(f"{file.size} bytes", limit=max_document_bytes)
-    elif offset is not None and (is_whole or offset < len(start) - _CUT_BYTES):
-        reason = invalid_utf8(offset)
+    elif start.invalid_at is not None:
+        reason = invalid_utf8(start.invalid_at)
     if reason is None:
         return SampledFile(file=file, documents=1)
     bad = BadDocument(number=0, position=0, reason=reason, hash64=None, num_bytes=file.size)
@@ -123,46 +126,26 @@ def _whole_file(file: SourceFile, *, max_document_bytes: int) -> SampledFile:
 
 
 def _lines(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -> SampledFile:
-    found = SampledFile(file=file)
-    for size in _START_BYTES:
-        start, is_whole = _start(file, size)
-        batch = _first_lines(
-            start, file, is_whole=is_whole, source=source, max_document_bytes=max_document_bytes
-        )
-        shape = shape_of(start, is_whole=is_whole) if file.format == "jsonl" else None
-        found = replace(found, start=start, shape=shape)
+    for start in starts(file):
+        batch = _first_lines(start, file, source=source, max_document_bytes=max_document_bytes)
         if batch is not None and (len(batch.documents) or batch.bad):
-            return replace(_looked_at(file, batch, source=source), start=start, shape=shape)
-        if is_whole or len(start) < size:
-            break
-    return found
-
-
-def _start(file: SourceFile, size: int) -> tuple[bytes, bool]:
-    """Return the decoded start of a file, and whether it is the whole file."""
-    stored = read_start(file.url, size)
-    start, has_ended = decoded_start(stored, file.compression, max_bytes=size)
-    return start, has_ended and len(stored) >= file.size
+            return replace(_looked_at(file, batch, source=source), start=start)
+    return SampledFile(file=file, start=start)
 
 
 def _first_lines(
-    start: bytes,
-    file: SourceFile,
-    *,
-    is_whole: bool,
-    source: SourceRecipe,
-    max_document_bytes: int,
+    start: Start, file: SourceFile, *, source: SourceRecipe, max_document_bytes: int
 ) -> Batch | None:
     """Return the first documents of a decoded start, whose last line can be incomplete."""
     blocks = LineBlocks(
-        io.BytesIO(start).read,
+        io.BytesIO(start.data).read,
         start=0,
         max_line_bytes=max_document_bytes,
-        is_broken=lambda: not is_whole,
+        is_broken=lambda: not start.is_complete,
     )
     batches = lines_to_batches(
         iter(blocks),
-        BatchBuilder(batch_documents=MAX_DOCUMENTS, with_document_ids=source.id_column is not None),
+        BatchBuilder(batch_documents=MAX_ROWS, with_document_ids=source.id_column is not None),
         is_json=file.format == "jsonl",
         kind=source.kind,
         column=source.column,
@@ -201,10 +184,7 @@ def _looked_at(file: SourceFile, batch: Batch, *, source: SourceRecipe) -> Sampl
 
 _MAX_FIELDS: Final = 10
 _MAX_CHARS: Final = 40
-_DECODER = json.JSONDecoder(parse_int=float)
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
-_NOTHING: Final = object()
-"""Marks a line that is not JSON."""
 
 _CERTAIN = ("messages", "sharegpt", "alpaca")
 """Dialects whose documents are certainly conversations."""
@@ -264,8 +244,7 @@ def _unread(source: SourceRecipe, sampled: Sequence[SampledFile]) -> tuple[str, 
 
 def _objects(item: SampledFile) -> list[dict[str, Any]]:
     """Return the first documents of JSON lines that are objects."""
-    lines = item.start.removeprefix(BOM).split(b"\n") if item.file.format == "jsonl" else []
-    values = map(_value_of, lines[:MAX_DOCUMENTS])
+    values = item.start.values() if item.file.format == "jsonl" else ()
     return [value for value in values if isinstance(value, dict)]
 
 
@@ -297,9 +276,10 @@ def _shape_problem(odd: SampledFile) -> tuple[str, str]:
             f"{path} is one JSON array, not JSON lines",
             f"Write each element on one line: {convertible(odd.file.url)}",
         )
+    line = _first_line(odd.start.data)
     found = (
-        f"{path}, line {_first_line(odd.start)} begins a JSON value that continues on the next "
-        "lines (pretty-printed JSON)"
+        f"{path}, line {line} begins a JSON value that continues on the next lines (pretty-printed "
+        "JSON)"
     )
     return found, "Write each document on one line, for example with `jq -c .`"
 
@@ -316,7 +296,7 @@ def _document_problem(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]
 
 
 def _advice_on_dialect(source: SourceRecipe, odd: SampledFile, value: object) -> str:
-    found = None if value is _NOTHING else detect(value, kind=source.kind)
+    found = None if value is NOT_JSON else detect(value, kind=source.kind)
     if found is not None and found != odd.file.dialect:
         return f'The document looks like {found!r}: set dialect = "{found}", or remove dialect'
     if found is None and _has_text(value):
@@ -337,7 +317,7 @@ def _text_problem(
             return f"{what}; the document has {fields}", _advice_on_fields(value)
     if isinstance(value, list) and detect(value, kind="chat") is not None:
         return f"{location} is an array, not an object", 'Set kind = "chat" if it holds messages'
-    encoding = _encoding(odd.start)
+    encoding = _encoding(odd.start.data)
     if encoding is not None:
         return f"{location}: {first.reason}", encoding
     if first.reason.startswith("invalid JSON") and _is_plain(odd, first):
@@ -351,7 +331,7 @@ def _text_problem(
 
 def _encoding(start: bytes) -> str | None:
     """Return the next step for a file that is not UTF-8 text, from its first bytes, or None."""
-    for compression, suffix in (("gzip", ".gz"), ("zstd", ".zst")):
+    for suffix, compression in COMPRESSIONS.items():
         if is_compressed(start[:FIRST_BYTES], compression):
             return f"The file is {compression}: end its name in {suffix}"
     if start.startswith(_UTF16_MARKS):
@@ -395,7 +375,7 @@ def _location(odd: SampledFile, bad: BadDocument) -> str:
         return f"{odd.file.path}, row {bad.position + 1:,}"
     if odd.file.format == "document":
         return odd.file.path
-    line = odd.start.count(b"\n", 0, bad.position) + 1
+    line = odd.start.data.count(b"\n", 0, bad.position) + 1
     return f"{odd.file.path}, line {line:,}"
 
 
@@ -406,20 +386,11 @@ def _first_line(start: bytes) -> int:
 
 
 def _line_at(odd: SampledFile, bad: BadDocument) -> bytes:
-    return odd.start[bad.position :].split(b"\n", 1)[0].removeprefix(BOM)
+    return odd.start.data[bad.position :].split(b"\n", 1)[0].removeprefix(BOM)
 
 
 def _value_at(odd: SampledFile, bad: BadDocument) -> object:
-    if odd.file.format == "parquet":
-        return _NOTHING
-    return _value_of(_line_at(odd, bad))
-
-
-def _value_of(line: bytes) -> object:
-    try:
-        return _DECODER.decode(line.decode())
-    except (ValueError, RecursionError):
-        return _NOTHING
+    return NOT_JSON if odd.file.format == "parquet" else json_value(_line_at(odd, bad))
 
 
 def _is_plain(odd: SampledFile, bad: BadDocument) -> bool:

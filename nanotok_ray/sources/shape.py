@@ -1,6 +1,6 @@
 """Determines how the documents of an unknown file can be read, from the beginning of the file."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -20,14 +20,14 @@ from nanotok_ray.sources.columns import (
     text_column,
     text_field,
 )
-from nanotok_ray.sources.look import FirstDocuments, decoded_start, first_documents
+from nanotok_ray.sources.files import source_file
 from nanotok_ray.sources.names import ARRAY, SUFFIX_FORMATS, convertible, split_suffix
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.parquet_column import is_string, open_parquet, unread_columns
 from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.parquet_rows import text_columns
-from nanotok_ray.sources.stored import FIRST_BYTES, invalid_at, is_compressed
-from nanotok_ray.storage import InputFile, read_start, unreadable
+from nanotok_ray.sources.start import MAX_ROWS, START_BYTES, Start, starts
+from nanotok_ray.storage import InputFile, unreadable
 from nanotok_ray.units import few
 
 PLAIN_FORMATS: Final = ("document", "lines")
@@ -44,11 +44,7 @@ _TURNS = ("messages", "sharegpt")
 """Dialects whose documents are certainly conversations."""
 
 _ID_NAMES = ("id", "url", "doc_id", "uuid", "path")
-_FIRST_BYTES = 1 << 16  # nearly always enough of JSON lines
-_START_BYTES = 1 << 20
 _MAX_ROW_BYTES = 1 << 24
-_MAX_DOCUMENTS = 20
-_CUT_BYTES = 3  # bytes of a character that continues after the start
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,13 +86,13 @@ def look_at(file: InputFile, *, form: str, column: str | None = None) -> SeenFil
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    compression = split_suffix(file.path)[1]
+    if form == "parquet" and split_suffix(file.path)[1] is not None:
+        return SeenFile(file, problem="a compressed parquet file; decompress it")
+    opened = source_file(file, name=file.path, format_name=form)
     try:
         if form in PLAIN_FORMATS:
-            return _plain(file, form, compression)
-        if form == "parquet" and compression is not None:
-            return SeenFile(file, problem="a compressed parquet file; decompress it")
-        return SeenFile(file, _column_shape(file.path, file.size, form, compression, column=column))
+            return _plain(file, opened)
+        return SeenFile(file, _column_shape(opened, column=column))
     except TransientIOError:
         raise
     except SourceError as error:
@@ -123,7 +119,7 @@ def text_shape(file: SourceFile) -> Shape | None:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     try:
-        shape = _column_shape(file.url, file.size, file.format, file.compression)
+        shape = _column_shape(file)
     except TransientIOError:
         raise
     except SourceError as error:
@@ -141,13 +137,11 @@ def text_shape(file: SourceFile) -> Shape | None:
     return shape
 
 
-def _column_shape(
-    path: str, size: int, form: str, compression: str | None, *, column: str | None = None
-) -> Shape | None:
+def _column_shape(file: SourceFile, *, column: str | None = None) -> Shape | None:
     """Return the shape of a parquet file or JSON lines, or None if it has no documents."""
-    if form == "parquet":
-        return _parquet_shape(path, column=column)
-    return _lines_shape(path, size, compression, column=column)
+    if file.format == "parquet":
+        return _parquet_shape(file.url, column=column)
+    return _lines_shape(file, column=column)
 
 
 def _parquet_shape(path: str, *, column: str | None) -> Shape | None:
@@ -186,80 +180,59 @@ def _first_rows(path: str, group: int) -> list[dict[str, Any]]:
         path,
         select=partial(text_columns, url=path),
         group=group,
-        max_rows=_MAX_DOCUMENTS,
+        max_rows=MAX_ROWS,
         max_document_bytes=_MAX_ROW_BYTES,
     )
     return [value_of(document) for document in batch.documents] if batch else []
 
 
-def _start_of(path: str, size: int, length: int, compression: str | None) -> bytes:
-    """Return the first stored bytes of a file.
+def _plain(file: InputFile, opened: SourceFile) -> SeenFile:
+    """Look at a file of plain text, which is a bad document if it does not begin with UTF-8."""
+    if not file.size:
+        return SeenFile(file)
+    (start,) = _starts(opened, START_BYTES[-1:])
+    problem = "" if start.invalid_at is None else NOT_TEXT
+    return SeenFile(file, Shape(format=opened.format), problem=problem)
+
+
+def _starts(file: SourceFile, sizes: Sequence[int] = START_BYTES) -> Iterator[Start]:
+    """Yield the start of a file in increasing sizes.
 
     Raises:
-        SourceError: They contradict the name.
+        SourceError: It contradicts the name.
     """
-    stored = read_start(path, length) if size else b""
-    if stored and compression and not is_compressed(stored[:FIRST_BYTES], compression):
-        raise SourceError(f"not {compression}, though the name says so")
-    return stored
+    for start in starts(file, sizes):
+        if start.misnamed:
+            raise SourceError(f"not {file.compression}, though the name says so")
+        yield start
 
 
-def _plain(file: InputFile, form: str, compression: str | None) -> SeenFile:
-    """Look at a file of plain text, which is a bad document if it does not begin with UTF-8."""
-    stored = _start_of(file.path, file.size, _START_BYTES, compression)
-    if not stored:
-        return SeenFile(file)
-    is_whole = len(stored) >= file.size
-    start, has_ended = decoded_start(stored, compression, max_bytes=_START_BYTES)
-    offset = invalid_at(start)
-    is_cut = offset is not None and offset >= len(start) - _CUT_BYTES
-    is_bad = offset is not None and not (is_cut and not (is_whole and has_ended))
-    return SeenFile(file, Shape(format=form), problem=NOT_TEXT if is_bad else "")
-
-
-def _lines_shape(
-    path: str, size: int, compression: str | None, *, column: str | None
-) -> Shape | None:
+def _lines_shape(file: SourceFile, *, column: str | None) -> Shape | None:
     """Return the shape of a file of JSON lines, or None if it has no documents.
 
     Raises:
         SourceError: The content contradicts the name.
     """
-    stored = _start_of(path, size, _FIRST_BYTES, compression)
-    if not stored:
-        return None
-    found = _first_documents(stored, compression, size)
-    if (found.shape or not found.values) and len(stored) < size:
-        found = _first_documents(read_start(path, _START_BYTES), compression, size)
-    return _json_shape(found, column=column)
-
-
-def _first_documents(stored: bytes, compression: str | None, size: int) -> FirstDocuments:
-    return first_documents(
-        stored,
-        compression=compression,
-        max_bytes=_START_BYTES,
-        is_whole=len(stored) >= size,
-        max_documents=_MAX_DOCUMENTS,
-    )
-
-
-def _json_shape(found: FirstDocuments, *, column: str | None) -> Shape | None:
-    if found.shape == "array":
+    values, shape, is_blank = [], None, True
+    for start in _starts(file):
+        values, shape, is_blank = start.values(), start.shape, start.is_blank
+        if values and shape is None:
+            break
+    if shape == "array":
         raise SourceError(ARRAY)
-    if found.shape is not None or (not found.values and not found.is_blank):
+    if shape is not None or not (values or is_blank):
         raise SourceError("not JSON lines; write each document on one line")
-    if not found.values:
+    if not values:
         return None
-    if isinstance(found.values[0], list):
+    if isinstance(values[0], list):
         return Shape(format="jsonl", kind="chat", dialect="messages")
-    if not isinstance(found.values[0], dict):
+    if not isinstance(values[0], dict):
         raise SourceError("its first line is neither a JSON object nor a conversation")
-    documents = [value for value in found.values if isinstance(value, dict)]
+    documents = [value for value in values if isinstance(value, dict)]
     types = dict.fromkeys((name, type(field)) for row in documents for name, field in row.items())
     return _shape(
         "jsonl",
-        list(found.values[0]),
+        list(values[0]),
         strings=[name for name, kind in types if kind is str],
         ids=[name for name, kind in types if kind in {str, float}],
         has_turns=any((name, list) in types for name in ("messages", "conversations")),

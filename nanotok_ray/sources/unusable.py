@@ -1,7 +1,6 @@
 """Finds the files of a recipe that cannot be used, to leave them out of a job."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from glob import escape
@@ -9,12 +8,10 @@ from glob import escape
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources.listing import list_source
-from nanotok_ray.sources.look import Look
-from nanotok_ray.sources.resolve import OnLook, ignore_looks, listed_problems, open_files
+from nanotok_ray.sources.resolve import Look, OnLook, ignore_looks, listed_problems, open_files
 from nanotok_ray.sources.sample import check_sample
+from nanotok_ray.sources.start import in_threads
 from nanotok_ray.units import masked_url, quantity
-
-_THREADS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +53,10 @@ def _unusable(
     looks: list[Look], *, source: SourceRecipe, limits: LimitsRecipe
 ) -> Iterator[UnusableFile]:
     default = LimitsRecipe(max_document_bytes=limits.max_document_bytes)
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        reasons = pool.map(partial(_reason, source=source, limits=default), looks)
-        for look, reason in zip(looks, reasons, strict=True):
-            if reason:
-                yield UnusableFile(path=masked_url(look.file.url), reason=reason)
+    reasons = in_threads(partial(_reason, source=source, limits=default), looks)
+    for look, reason in zip(looks, reasons, strict=True):
+        if reason:
+            yield UnusableFile(path=masked_url(look.file.url), reason=reason)
 
 
 def _reason(look: Look, *, source: SourceRecipe, limits: LimitsRecipe) -> str:

@@ -1,7 +1,6 @@
 """The plan when inputs change, repeat, or disagree with the recipe."""
 
 import gzip
-import importlib
 import json
 import os
 import uuid
@@ -20,6 +19,7 @@ from nanotok_ray.sources import (
     losses,
     make_plan,
     slice_changes,
+    start,
 )
 from nanotok_ray.sources.plan_build import MAX_INODE_LOOKUPS, duplicate_notes
 from nanotok_ray.storage import Folder, read_start
@@ -273,9 +273,6 @@ def test_a_bounded_number_of_files_of_one_size_and_time_is_compared(equal_files,
     assert len(looked) == MAX_INODE_LOOKUPS
 
 
-LOOK = importlib.import_module("nanotok_ray.sources.look")  # also the name of a function
-
-
 def test_up_to_five_unreadable_files_are_named(corpus, tmp_path):
     for number in range(7):
         (corpus / f"text/bad{number}.parquet").write_bytes(b"PAR1 and no footer")
@@ -313,7 +310,7 @@ def refusing(error):
 def test_a_job_refuses_a_file_without_permission_before_it_starts(corpus, tmp_path, monkeypatch):
     (corpus / "chats/refused.jsonl").write_text("[]\n")
     refused = PermissionError(13, "Permission denied")
-    monkeypatch.setattr(LOOK, "read_start", refusing(refused))
+    monkeypatch.setattr(start, "read_start", refusing(refused))
     with pytest.raises(SourceError, match=r"cannot read .*/refused\.jsonl: Permission denied"):
         prepare(recipe(corpus, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
@@ -323,7 +320,7 @@ def test_a_job_refuses_a_file_without_permission_before_it_starts(corpus, tmp_pa
 def test_a_temporary_storage_failure_is_not_an_unreadable_file(corpus, tmp_path, monkeypatch):
     (corpus / "chats/refused.jsonl").write_text("[]\n")
     failing = refusing(TransientIOError("cannot read refused.jsonl for now"))
-    monkeypatch.setattr(LOOK, "read_start", failing)
+    monkeypatch.setattr(start, "read_start", failing)
     with pytest.raises(TransientIOError, match="for now"):
         make_plan(recipe(corpus, tmp_path / "out"))
 
