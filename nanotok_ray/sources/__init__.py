@@ -7,7 +7,7 @@ slices) and, for each slice, batches of documents with counts of quarantined one
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
 from nanotok_ray.sources.draft import Draft, SavedRecipe, draft_recipe, extend_recipe
 from nanotok_ray.sources.draft_sources import KnownSource, NamedPaths, find_paths
-from nanotok_ray.sources.files import Piece, ResolvedSource
+from nanotok_ray.sources.files import DocumentRules, Piece, ResolvedSource
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import (
@@ -65,6 +65,7 @@ __all__ = [
     "AllBadError",
     "BadDocument",
     "Batch",
+    "DocumentRules",
     "Draft",
     "FirstBad",
     "KnownSource",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nanotok_ray.formats import SourceFile
+from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.names import split_suffix
 from nanotok_ray.storage import InputFile
 
@@ -37,6 +38,21 @@ class Piece:
         if self.file.compression is not None:
             return self.file.size * 4
         return self.stop - self.start
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentRules:
+    """How the documents of a piece are read."""
+
+    kind: str
+    """text, chat or vision."""
+    column: str
+    """The column or field of the text; empty for other kinds and formats."""
+    id_column: str | None = None
+    """The column or field of the document ids; None: no ids are read."""
+    max_document_bytes: int = MAX_DOCUMENT_BYTES
+    """A larger document is quarantined without reading it."""
+    batch_documents: int = 1024
 
 
 def source_file(file: InputFile, *, name: str, format_name: str) -> SourceFile:

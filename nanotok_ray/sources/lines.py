@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.sources.batch import Batch, BatchBuilder
-from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.json_lines import (
     MAX_VALUES,
     Raw,
@@ -185,52 +186,34 @@ Blocks = Iterator[tuple[int, Raw | LongLine]]
 _Lines = Iterator[tuple[int, Raw | LongLine | PlainLines]]
 
 
-def read_lines(
-    piece: Piece,
-    *,
-    kind: str,
-    column: str,
-    id_column: str | None,
-    batch_documents: int,
-    account: ReadAccount,
-    max_document_bytes: int,
-) -> Iterator[Batch]:
+def read_lines(piece: Piece, rules: DocumentRules, account: ReadAccount) -> Iterator[Batch]:
     """Yield the documents of a piece of a line file; a line above the limit is quarantined.
 
     Raises:
         SourceError: The file has changed since the plan was made.
     """
-    builder = BatchBuilder(batch_documents=batch_documents, with_document_ids=id_column is not None)
+    builder = batch_builder(rules)
     read = _read_range if piece.file.compression is None else _read_stream
-    yield from lines_to_batches(
-        read(piece, builder, account, max_document_bytes),
-        builder,
-        is_json=piece.file.format == "jsonl",
-        kind=kind,
-        column=column,
-        id_column=id_column,
-        max_document_bytes=max_document_bytes,
-    )
+    blocks = read(piece, builder, account, rules.max_document_bytes)
+    yield from lines_to_batches(blocks, builder, rules, is_json=piece.file.format == "jsonl")
+
+
+def batch_builder(rules: DocumentRules) -> BatchBuilder:
+    """Return the builder of batches of documents."""
+    with_ids = rules.id_column is not None
+    return BatchBuilder(batch_documents=rules.batch_documents, with_document_ids=with_ids)
 
 
 def lines_to_batches(
-    blocks: Blocks,
-    builder: BatchBuilder,
-    *,
-    is_json: bool,
-    kind: str,
-    column: str,
-    id_column: str | None,
-    max_document_bytes: int,
+    blocks: Blocks, builder: BatchBuilder, rules: DocumentRules, *, is_json: bool
 ) -> Iterator[Batch]:
     """Yield the documents of blocks of lines; `blocks` can add a tail to `builder`."""
-    is_whole = not is_json or (kind != "text" and id_column is None)
-    parse = _whole_line if is_whole else _parser(kind=kind, column=column, id_column=id_column)
+    max_bytes = rules.max_document_bytes
+    is_unchanged = not is_json or (rules.kind != "text" and rules.id_column is None)
+    parse = _parser(rules, is_json=is_json, is_unchanged=is_unchanged)
     is_blank = _is_blank_json if is_json else _is_empty
     for position, line in _lines(
-        blocks,
-        plain=max_document_bytes if is_whole else None,
-        is_json=is_json,
+        blocks, plain=max_bytes if is_unchanged else None, is_json=is_json
     ):
         if isinstance(line, PlainLines):
             builder.skip_blank(line.blank)
@@ -243,14 +226,7 @@ def lines_to_batches(
         if is_blank(line):
             builder.skip_blank()
             continue
-        _add(
-            builder,
-            line,
-            position=position,
-            parse=parse,
-            is_json=is_json,
-            max_document_bytes=max_document_bytes,
-        )
+        _add(builder, line, position=position, parse=parse, max_bytes=max_bytes)
         if builder.is_full:
             line = b""  # noqa: PLW2901 - only the batch holds on to what is large
             yield builder.take()
@@ -259,22 +235,13 @@ def lines_to_batches(
 
 
 def _add(
-    builder: BatchBuilder,
-    line: Raw | LongLine,
-    *,
-    position: int,
-    parse: _Parser,
-    is_json: bool,
-    max_document_bytes: int,
+    builder: BatchBuilder, line: Raw | LongLine, *, position: int, parse: _Parser, max_bytes: int
 ) -> None:
     """Add the document of a line, or quarantine the line."""
-    if isinstance(line, LongLine) or len(line) > max_document_bytes:
+    if isinstance(line, LongLine) or len(line) > max_bytes:
         size = line.num_bytes if isinstance(line, LongLine) else len(line)
-        reason = too_large(f"{size} bytes", limit=max_document_bytes)
+        reason = too_large(f"{size} bytes", limit=max_bytes)
         builder.set_aside_unread(size, position=position, reason=reason)
-        return
-    if is_json and len(line) > MAX_VALUES and (many := too_many_values(line)):
-        builder.set_aside(line, position=position, reason=many)
         return
     document, id_text = parse(line)
     if isinstance(document, Rejected):
@@ -283,15 +250,26 @@ def _add(
         builder.add(document, position=position, id_text=id_text)
 
 
-def _whole_line(line: Raw) -> tuple[Raw | Rejected, bytes]:
+def _unchanged_line(line: Raw) -> tuple[Raw | Rejected, bytes]:
     """Return a line unchanged: a text, or JSON that the caller parses."""
     return check_text(line), b""
 
 
-def _parser(*, kind: str, column: str, id_column: str | None) -> _Parser:
-    if kind != "text":
-        return lambda line: conversation_and_id(line, id_field=id_column)
-    return lambda line: text_and_id(line, field=column, id_field=id_column)
+def _parser(rules: DocumentRules, *, is_json: bool, is_unchanged: bool) -> _Parser:
+    if not is_json:
+        return _unchanged_line
+    if is_unchanged:
+        parse: _Parser = _unchanged_line
+    elif rules.kind == "text":
+        parse = partial(text_and_id, field=rules.column, id_field=rules.id_column)
+    else:
+        parse = partial(conversation_and_id, id_field=rules.id_column)
+
+    def parse_json(line: Raw) -> tuple[Raw | Rejected, bytes]:
+        many = too_many_values(line) if len(line) > MAX_VALUES else None
+        return parse(line) if many is None else (Rejected(many), b"")
+
+    return parse_json
 
 
 def _is_blank_json(line: Raw | LongLine) -> bool:

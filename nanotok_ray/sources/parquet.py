@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash64_of
-from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.json_lines import (
     MAX_VALUES,
     Rejected,
@@ -29,7 +29,9 @@ from nanotok_ray.sources.parquet_column import (
     values_at,
 )
 from nanotok_ray.sources.parquet_pages import ChunkFile, PageHeaders
+from nanotok_ray.sources.parquet_rows import selection_of
 from nanotok_ray.sources.quarantine import TAIL
+from nanotok_ray.sources.start import MAX_ROWS
 from nanotok_ray.sources.stored import (
     ReadAccount,
     changed,
@@ -40,14 +42,7 @@ from nanotok_ray.sources.stored import (
 )
 
 
-def read_row_groups(
-    piece: Piece,
-    *,
-    select: Callable[[pq.ParquetFile], Selection],
-    batch_documents: int,
-    account: ReadAccount,
-    max_document_bytes: int,
-) -> Iterator[Batch]:
+def read_row_groups(piece: Piece, rules: DocumentRules, account: ReadAccount) -> Iterator[Batch]:
     """Yield the documents of a range of row groups; a batch never has rows of two row groups.
 
     At damage, a row group ends with a `tail`, and the next row group is read. The account includes
@@ -59,7 +54,7 @@ def read_row_groups(
     with closing(ChunkFile(piece.file.url)) as file:
         check_unchanged(piece.file, file.version())
         parquet = open_parquet(file, url=piece.file.url)
-        selection = select(parquet)
+        selection = selection_of(parquet, piece.file, rules)
         check_unchanged(piece.file, file.version(), footer_sha256=file.footer_sha256())
         metadata = parquet.metadata
         if metadata.num_row_groups < piece.stop:
@@ -73,9 +68,9 @@ def read_row_groups(
                 group=group,
                 selection=selection,
                 metadata=metadata,
-                max_document_bytes=max_document_bytes,
+                max_document_bytes=rules.max_document_bytes,
             )
-            rows, problem = row_group.load(file, account=account, max_rows=batch_documents)
+            rows, problem = row_group.load(file, account=account, max_rows=rules.batch_documents)
             arrays = (
                 expansion.limited(
                     _all_rows(row_group.arrays(parquet, batch_rows=rows), row_group.num_rows)
@@ -306,26 +301,26 @@ _MAX_PAGE_BYTES = 64 << 20
 
 
 def first_rows(
-    url: str,
-    *,
-    select: Callable[[pq.ParquetFile], Selection],
-    group: int,
-    max_rows: int,
-    max_document_bytes: int,
+    url: str, select: Callable[[pq.ParquetFile], Selection], *, max_document_bytes: int
 ) -> Batch | None:
-    """Return the first `max_rows` rows of a row group, or fewer if they are large.
+    """Return the first rows of a file, at most `MAX_ROWS`, or fewer if they are large.
 
     Return None if there are no rows, or if the first pages are damaged or too large.
     """
     with closing(ChunkFile(url, block_bytes=_START_BYTES)) as file:
         parquet = open_parquet(file, url=url)
+        metadata = parquet.metadata
+        groups = range(metadata.num_row_groups)
+        group = next((number for number in groups if metadata.row_group(number).num_rows), None)
+        if group is None:
+            return None
         rows = GroupRows(
             group=group,
             selection=select(parquet),
-            metadata=parquet.metadata,
+            metadata=metadata,
             max_document_bytes=max_document_bytes,
         )
-        batch_rows = _first_batch_rows(rows, file, max_rows=max_rows)
+        batch_rows = _first_batch_rows(rows, file)
         if batch_rows is None:
             return None
         try:
@@ -334,15 +329,15 @@ def first_rows(
             if not is_damage(error):
                 raise
             return None
-        before = (parquet.metadata.row_group(number).num_rows for number in range(group))
-        return None if found is None else next(rows.batches(iter([found]), first_row=sum(before)))
+        return None if found is None else next(rows.batches(iter([found]), first_row=0))
 
 
-def _first_batch_rows(rows: GroupRows, file: ChunkFile, *, max_rows: int) -> int | None:
+def _first_batch_rows(rows: GroupRows, file: ChunkFile) -> int | None:
     """Return the number of rows whose documents are not too large together.
 
     Return None if the first pages of the chunks cannot be decoded or are large.
     """
+    max_rows = MAX_ROWS
     for number in rows.selection.chunks:
         chunk = rows.metadata.row_group(rows.group).column(number)
         start, length = chunk_range(chunk)

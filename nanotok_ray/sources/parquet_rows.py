@@ -20,7 +20,9 @@ from nanotok_ray.dialects import (
 )
 from nanotok_ray.documents import offsets_of
 from nanotok_ray.errors import SourceError
+from nanotok_ray.formats import SourceFile
 from nanotok_ray.sources.columns import PREFERENCES, is_preference
+from nanotok_ray.sources.files import DocumentRules
 from nanotok_ray.sources.parquet_column import (
     Footer,
     Selection,
@@ -29,6 +31,7 @@ from nanotok_ray.sources.parquet_column import (
     is_string,
     is_text,
     open_parquet,
+    text_selection,
     unread_columns,
 )
 from nanotok_ray.sources.parquet_pages import ChunkFile
@@ -240,6 +243,20 @@ def read_rows_footer(
         ignored = metadata_of(Dialect(kind=kind, name=found))
         unread = unread_columns(parquet, used=used, metadata=ignored)
         return replace(footer, unread=unread), found
+
+
+def selection_of(parquet: pq.ParquetFile, file: SourceFile, rules: DocumentRules) -> Selection:
+    """Return the selection of the columns of the documents of a file, and of the ids.
+
+    Raises:
+        SourceError: The file lacks columns, or has columns of other types.
+    """
+    url, id_column = file.url, rules.id_column
+    if file.dialect is None:
+        return text_selection(parquet, url=url, column=rules.column, id_column=id_column)
+    return row_selection(
+        parquet, url=url, kind=rules.kind, dialect=file.dialect, id_column=id_column
+    )
 
 
 def row_selection(

@@ -2,26 +2,19 @@
 
 from collections.abc import Callable, Iterator
 
-import pyarrow.parquet as pq
-
 from nanotok_ray.errors import SourceError
-from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.batch import Batch, BatchBuilder
-from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.json_lines import Rejected, check_text, too_large
 from nanotok_ray.sources.lines import read_lines
 from nanotok_ray.sources.parquet import read_row_groups
-from nanotok_ray.sources.parquet_column import Selection, text_selection
-from nanotok_ray.sources.parquet_rows import row_selection
 from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile
 from nanotok_ray.storage import unreadable
 
 _BLOCK_BYTES = 1 << 20
 
 
-def read_document(
-    piece: Piece, *, account: ReadAccount, max_document_bytes: int
-) -> Iterator[Batch]:
+def read_document(piece: Piece, rules: DocumentRules, account: ReadAccount) -> Iterator[Batch]:
     """Yield the single document of a file; an empty file is an empty document.
 
     Decoding stops as soon as the document exceeds the limit.
@@ -29,7 +22,7 @@ def read_document(
     Raises:
         SourceError: The file has changed since the plan was made.
     """
-    builder = BatchBuilder(batch_documents=1)
+    builder, max_document_bytes = BatchBuilder(batch_documents=1), rules.max_document_bytes
     size, content, failure = f"{piece.stop} bytes", bytearray(), None
     with StoredFile(piece, account=account) as stored:
         if piece.file.compression is not None:
@@ -104,20 +97,11 @@ class PieceReader:
         return self._account.num_bytes
 
 
-def read_piece(
-    piece: Piece,
-    *,
-    kind: str,
-    column: str,
-    id_column: str | None = None,
-    batch_documents: int = 1024,
-    max_document_bytes: int = MAX_DOCUMENT_BYTES,
-    deadline: float | None = None,
-) -> PieceReader:
+def read_piece(piece: Piece, rules: DocumentRules, *, deadline: float | None = None) -> PieceReader:
     """Read the documents of a piece in order, in bounded memory.
 
-    A document larger than `max_document_bytes` is quarantined with the reason `too large: ...`.
-    Reading ends at the deadline, a time of `time.monotonic`.
+    A document larger than the limit is quarantined with the reason `too large: ...`. Reading ends
+    at the deadline, a time of `time.monotonic`.
 
     Iterating raises:
         SourceError: The file has been removed or changed since the plan was made.
@@ -125,39 +109,8 @@ def read_piece(
         TimeIsUpError: The deadline is over.
     """
     account = ReadAccount(deadline=deadline)
-    if piece.file.format == "document":
-        batches = read_document(piece, account=account, max_document_bytes=max_document_bytes)
-        return PieceReader(batches, piece=piece, account=account)
-    if piece.file.format == "parquet":
-        batches = read_row_groups(
-            piece,
-            select=selecting(piece, kind=kind, column=column, id_column=id_column),
-            batch_documents=batch_documents,
-            account=account,
-            max_document_bytes=max_document_bytes,
-        )
-    else:
-        batches = read_lines(
-            piece,
-            kind=kind,
-            column=column,
-            id_column=id_column,
-            batch_documents=batch_documents,
-            account=account,
-            max_document_bytes=max_document_bytes,
-        )
-    return PieceReader(batches, piece=piece, account=account)
+    read = _READERS.get(piece.file.format, read_lines)
+    return PieceReader(read(piece, rules, account), piece=piece, account=account)
 
 
-def selecting(
-    piece: Piece, *, kind: str, column: str, id_column: str | None
-) -> Callable[[pq.ParquetFile], Selection]:
-    """Return the function that selects the columns of the documents in an open file."""
-    if piece.file.dialect is None:
-        return lambda parquet: text_selection(
-            parquet, url=piece.file.url, column=column, id_column=id_column
-        )
-    dialect = piece.file.dialect
-    return lambda parquet: row_selection(
-        parquet, url=piece.file.url, kind=kind, dialect=dialect, id_column=id_column
-    )
+_READERS = {"document": read_document, "parquet": read_row_groups}

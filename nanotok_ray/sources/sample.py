@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -14,12 +14,12 @@ from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.columns import PREFERENCES, is_preference, text_field
-from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.files import DocumentRules
 from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, too_large
-from nanotok_ray.sources.lines import LineBlocks, lines_to_batches
+from nanotok_ray.sources.lines import LineBlocks, batch_builder, lines_to_batches
 from nanotok_ray.sources.names import COMPRESSIONS, convertible
 from nanotok_ray.sources.parquet import first_rows
-from nanotok_ray.sources.piece_reader import selecting
+from nanotok_ray.sources.parquet_rows import selection_of
 from nanotok_ray.sources.resolve import unread_note
 from nanotok_ray.sources.start import (
     MAX_ROWS,
@@ -65,9 +65,16 @@ def sample(
         SourceError: A file cannot be read.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    chosen = _spread([file for file in files if file.size])
-    read = partial(_sampled, source=source, max_document_bytes=max_document_bytes)
-    return list(in_threads(read, chosen))
+    rules = DocumentRules(
+        kind=source.kind,
+        column=source.column,
+        id_column=source.id_column,
+        max_document_bytes=max_document_bytes,
+        batch_documents=MAX_ROWS,
+    )
+    grounding = GROUNDING if source.grounding else ()
+    read = partial(_sampled, rules=rules, grounding=grounding)
+    return list(in_threads(read, _spread([file for file in files if file.size])))
 
 
 def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
@@ -77,109 +84,78 @@ def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
     return [files[index] for index in sorted({last * step // steps for step in range(steps + 1)})]
 
 
-def _sampled(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -> SampledFile:
+def _sampled(file: SourceFile, *, rules: DocumentRules, grounding: tuple[str, ...]) -> SampledFile:
     try:
-        if file.format == "parquet":
-            found = _rows(file, source=source, max_document_bytes=max_document_bytes)
-        elif file.format == "document":
-            found = _whole_file(file, max_document_bytes=max_document_bytes)
-        else:
-            found = _lines(file, source=source, max_document_bytes=max_document_bytes)
-    except (SourceError, TransientIOError):
+        batch, start = _first_batch(file, rules)
+    except TransientIOError:
         raise
     except OSError as error:
         raise SourceError(unreadable(file.url, error)) from error
-    return found
-
-
-def _rows(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -> SampledFile:
-    group = next((number for number, row_group in enumerate(file.layout) if row_group.rows), None)
-    if group is None:
-        return SampledFile(file=file)
-    batch = first_rows(
-        file.url,
-        select=selecting(
-            Piece.of(file),
-            kind=source.kind,
-            column=source.column,
-            id_column=source.id_column,
-        ),
-        group=group,
-        max_rows=MAX_ROWS,
-        max_document_bytes=max_document_bytes,
-    )
-    return SampledFile(file=file) if batch is None else _looked_at(file, batch, source=source)
-
-
-def _whole_file(file: SourceFile, *, max_document_bytes: int) -> SampledFile:
-    """Check whether a file that is one document begins with text."""
-    (start,) = starts(file, START_BYTES[:1])
-    reason = None
-    if file.compression is None and file.size > max_document_bytes:
-        reason = too_large(f"{file.size} bytes", limit=max_document_bytes)
-    elif start.invalid_at is not None:
-        reason = invalid_utf8(start.invalid_at)
-    if reason is None:
-        return SampledFile(file=file, documents=1)
-    bad = BadDocument(number=0, position=0, reason=reason, hash64=None, num_bytes=file.size)
-    return SampledFile(file=file, documents=1, bad=(bad,))
-
-
-def _lines(file: SourceFile, *, source: SourceRecipe, max_document_bytes: int) -> SampledFile:
-    for start in starts(file):
-        batch = _first_lines(start, file, source=source, max_document_bytes=max_document_bytes)
-        if batch is not None and (len(batch.documents) or batch.bad):
-            return replace(_looked_at(file, batch, source=source), start=start)
-    return SampledFile(file=file, start=start)
-
-
-def _first_lines(
-    start: Start, file: SourceFile, *, source: SourceRecipe, max_document_bytes: int
-) -> Batch | None:
-    """Return the first documents of a decoded start, whose last line can be incomplete."""
-    blocks = LineBlocks(
-        io.BytesIO(start.data).read,
-        start=0,
-        max_line_bytes=max_document_bytes,
-        is_broken=lambda: not start.is_complete,
-    )
-    batches = lines_to_batches(
-        iter(blocks),
-        BatchBuilder(batch_documents=MAX_ROWS, with_document_ids=source.id_column is not None),
-        is_json=file.format == "jsonl",
-        kind=source.kind,
-        column=source.column,
-        id_column=source.id_column,
-        max_document_bytes=max_document_bytes,
-    )
-    return next(batches, None)
-
-
-def _looked_at(file: SourceFile, batch: Batch, *, source: SourceRecipe) -> SampledFile:
-    """Add the problems of conversations, which reading a line or row does not detect."""
+    if batch is None:
+        return SampledFile(file=file, start=start)
     bad = list(batch.bad)
     if file.dialect is not None:
-        dialect = Dialect(
-            kind=source.kind,
-            name=file.dialect,
-            image_token=PLACEHOLDER,
-            grounding=GROUNDING if source.grounding else (),
+        bad += _bad_conversations(
+            batch,
+            Dialect(
+                kind=rules.kind, name=file.dialect, image_token=PLACEHOLDER, grounding=grounding
+            ),
         )
-        bad += [
-            BadDocument(
-                number=int(batch.numbers[index]),
-                position=int(batch.positions[index]),
-                reason=reason,
-                hash64=None,
-                num_bytes=len(batch.documents[index]),
-            )
-            for index, reason in texts_of(dialect, batch.documents).problems.items()
-        ]
     return SampledFile(
         file=file,
         documents=len(batch.documents) + len(batch.bad),
         bad=tuple(sorted(bad, key=lambda document: document.number)),
+        start=start,
     )
+
+
+def _first_batch(file: SourceFile, rules: DocumentRules) -> tuple[Batch | None, Start]:
+    """Return the first documents of a file, if any, and the bytes of lines."""
+    if file.format == "parquet":
+        select = partial(selection_of, file=file, rules=rules)
+        limit = rules.max_document_bytes
+        return first_rows(file.url, select, max_document_bytes=limit), _NO_START
+    if file.format == "document":
+        return _document(file, max_bytes=rules.max_document_bytes), _NO_START
+    for start in starts(file):
+        blocks = LineBlocks(
+            io.BytesIO(start.data).read,
+            start=0,
+            max_line_bytes=rules.max_document_bytes,
+            is_broken=start.is_cut,
+        )
+        is_json = file.format == "jsonl"
+        batches = lines_to_batches(iter(blocks), batch_builder(rules), rules, is_json=is_json)
+        batch = next(batches, None)
+        if batch is not None and (len(batch.documents) or batch.bad):
+            return batch, start
+    return None, start
+
+
+def _document(file: SourceFile, *, max_bytes: int) -> Batch:
+    """Return a file that is one document as a batch without its bytes; bad if it is not text."""
+    builder = BatchBuilder(batch_documents=1)
+    (start,) = starts(file, START_BYTES[:1])
+    if file.compression is None and file.size > max_bytes:
+        reason = too_large(f"{file.size} bytes", limit=max_bytes)
+        builder.set_aside_unread(file.size, position=0, reason=reason)
+    elif start.invalid_at is not None:
+        builder.set_aside_unread(file.size, position=0, reason=invalid_utf8(start.invalid_at))
+    else:
+        builder.add(b"", position=0)
+    return builder.take()
+
+
+def _bad_conversations(batch: Batch, dialect: Dialect) -> Iterator[BadDocument]:
+    """Yield the problems of conversations that reading a line or a row does not detect."""
+    for index, reason in texts_of(dialect, batch.documents).problems.items():
+        yield BadDocument(
+            number=int(batch.numbers[index]),
+            position=int(batch.positions[index]),
+            reason=reason,
+            hash64=None,
+            num_bytes=len(batch.documents[index]),
+        )
 
 
 _MAX_FIELDS: Final = 10

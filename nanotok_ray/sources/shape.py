@@ -26,7 +26,7 @@ from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.parquet_column import is_string, open_parquet, unread_columns
 from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.parquet_rows import text_columns
-from nanotok_ray.sources.start import MAX_ROWS, START_BYTES, Start, starts
+from nanotok_ray.sources.start import START_BYTES, Start, starts
 from nanotok_ray.storage import InputFile, unreadable
 from nanotok_ray.units import few
 
@@ -152,16 +152,13 @@ def _parquet_shape(path: str, *, column: str | None) -> Shape | None:
         strings = [field.name for field in schema if is_string(field.type)]
         known = next((name for name in TEXT_NAMES if name in strings), None)
         others = known and unread_columns(parquet, used=(known,), min_bytes=MIN_TEXT_BYTES)
-    groups = (n for n in range(metadata.num_row_groups) if metadata.row_group(n).num_rows)
-    first = next(groups, None)
-    if first is None and not known and detect_columns(schema.names, kind="chat") is None:
+    if not metadata.num_rows and not known and detect_columns(schema.names, kind="chat") is None:
         return None
 
     def choose() -> TextColumn:
         if known and not others:  # nearly always
             return TextColumn(known)
-        rows = [] if first is None else _first_rows(path, first)
-        return text_column(rows, strings=strings)
+        return text_column(_first_rows(path), strings=strings)
 
     return _shape(
         "parquet",
@@ -174,15 +171,10 @@ def _parquet_shape(path: str, *, column: str | None) -> Shape | None:
     )
 
 
-def _first_rows(path: str, group: int) -> list[dict[str, Any]]:
+def _first_rows(path: str) -> list[dict[str, Any]]:
     """Return the first rows of a parquet file; none if they cannot be read."""
-    batch = first_rows(
-        path,
-        select=partial(text_columns, url=path),
-        group=group,
-        max_rows=MAX_ROWS,
-        max_document_bytes=_MAX_ROW_BYTES,
-    )
+    select = partial(text_columns, url=path)
+    batch = first_rows(path, select, max_document_bytes=_MAX_ROW_BYTES)
     return [value_of(document) for document in batch.documents] if batch else []
 
 

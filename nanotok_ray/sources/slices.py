@@ -15,7 +15,7 @@ from nanotok_ray import _core
 from nanotok_ray.formats import ReadRange
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.batch import BadDocument, Batch
-from nanotok_ray.sources.files import Piece
+from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import Slice
 from nanotok_ray.sources.quarantine import (
@@ -80,15 +80,14 @@ class SliceReading:
 
     def reader(self, piece: Piece) -> PieceReader:
         """Return a reader of all documents of a piece, including those of the other split."""
-        return read_piece(
-            piece,
+        rules = DocumentRules(
             kind=self.slice.kind,
             column=self.slice.column,
             id_column=self.slice.id_column if self.with_document_ids else None,
             max_document_bytes=self.max_document_bytes,
             batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
-            deadline=self.deadline,
         )
+        return read_piece(piece, rules, deadline=self.deadline)
 
     def take(self, piece: int, batch: Batch, is_val: npt.NDArray[np.bool_] | None) -> Batch:
         """Return the documents of a batch that belong to this slice, and account for the batch.

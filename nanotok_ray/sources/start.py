@@ -47,6 +47,10 @@ class Start:
     misnamed: bytes = b""
     """The first stored bytes, if they are not of the compression that the name of the file says."""
 
+    def is_cut(self) -> bool:
+        """Return whether the file has further bytes."""
+        return not self.is_complete
+
     def values(self, count: int = MAX_ROWS) -> list[object]:
         """Return the values of the first lines that are JSON."""
         lines = self.data.removeprefix(BOM).split(b"\n")

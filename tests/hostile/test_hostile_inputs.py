@@ -9,7 +9,15 @@ import pytest
 from nanotok_ray.errors import SourceError
 from nanotok_ray.job import measured_rates, planning
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
-from nanotok_ray.sources import Piece, Slice, TimeIsUpError, check_sample, read_piece, resolve
+from nanotok_ray.sources import (
+    DocumentRules,
+    Piece,
+    Slice,
+    TimeIsUpError,
+    check_sample,
+    read_piece,
+    resolve,
+)
 from nanotok_ray.sources.json_lines import MAX_VALUES
 from nanotok_ray.sources.parquet_column import MAX_ROWS_PER_BYTE, MIN_LIMITED_ROWS
 from nanotok_ray.sources.stored import MAX_DECODED_RATIO, MIN_LIMITED_BYTES
@@ -21,6 +29,9 @@ from tests.support.read_pieces import (
     parquet_bytes,
     piece_of,
 )
+
+TEXTS = DocumentRules(kind="text", column="text")
+
 
 MESSAGES = b'[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]'
 MANY = {
@@ -120,7 +131,7 @@ def test_a_dictionary_that_decodes_to_thousands_of_times_its_size_ends_in_a_tail
     size = 16 << 20
     (tmp_path / "a").write_bytes(dictionary_of(size, rows=1000))
     rows, bad = 0, []
-    for batch in read_piece(piece_of(tmp_path / "a", form="parquet"), kind="text", column="text"):
+    for batch in read_piece(piece_of(tmp_path / "a", form="parquet"), TEXTS):
         assert batch.documents.num_bytes == size * len(batch.documents)
         rows += len(batch.documents)
         bad += batch.bad

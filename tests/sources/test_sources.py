@@ -14,6 +14,7 @@ from nanotok_ray.formats import SourceFile
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
+    DocumentRules,
     Piece,
     ResolvedSource,
     changes,
@@ -178,7 +179,8 @@ KINDS = {
 def all_of(folder: Folder, name: str, form: str | None, **options):
     source = SourceRecipe(name="web", kind="text", paths=(folder.join(name),), format=form)
     (file,) = resolve(source).files
-    return read_piece(Piece.of(file), kind="text", column=source.column, **options)
+    rules = DocumentRules(kind="text", column=source.column, **options)
+    return read_piece(Piece.of(file), rules)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -216,7 +218,7 @@ def test_a_footer_other_than_planned_is_refused(folder):
     (file,) = resolve_in(folder, "a.parquet").files
     piece = Piece(replace(file, footer_sha256="0" * 64), 0, 1)
     with pytest.raises(SourceError, match=r"a\.parquet changed .* footer .* run again"):
-        list(read_piece(piece, kind="text", column="text"))
+        list(read_piece(piece, DocumentRules(kind="text", column="text")))
 
 
 def test_the_etag_identifies_a_file_or_else_its_time(folder):

@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import MAX_BATCH_BYTES, read_piece
+from nanotok_ray.sources import MAX_BATCH_BYTES, DocumentRules, read_piece
 from nanotok_ray.sources import lines as line_blocks
 from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
 from tests.support.read_pieces import ReadPiece, compressed, is_tail, piece_of
+
+TEXTS = DocumentRules(kind="text", column="text")
+
 
 BOM = b"\xef\xbb\xbf"
 
@@ -391,7 +394,7 @@ def test_a_long_document_is_held_once_and_its_json_line_is_released(tmp_path):
     (tmp_path / "b").write_bytes(line_of("é" + "a" * size))
     for name, form in (("a", "lines"), ("a", "document"), ("b", "jsonl")):
         tracemalloc.start()
-        reader = read_piece(piece_of(tmp_path / name, form=form), kind="text", column="text")
+        reader = read_piece(piece_of(tmp_path / name, form=form), TEXTS)
         for batch in reader:
             held, peak = tracemalloc.get_traced_memory()
             assert size <= batch.documents.num_bytes <= size + 2

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import parquet_pages, read_piece
+from nanotok_ray.sources import DocumentRules, parquet_pages, read_piece
 from nanotok_ray.sources.parquet_pages import Page, PageHeaders
 from tests.support.read_pieces import ReadPiece, chunk_bytes, is_tail, piece_of, planned_file
+
+TEXTS = DocumentRules(kind="text", column="text")
+
 
 STRINGS = {
     "string": pa.string(),
@@ -209,7 +212,7 @@ def test_rows_that_are_large_only_in_memory_are_decoded_a_few_at_a_time(tmp_path
     texts = pa.DictionaryArray.from_arrays(column, pa.array([large]))
     pq.write_table(pa.table({"text": texts}), tmp_path / "a", dictionary_pagesize_limit=1 << 30)
     assert (tmp_path / "a").stat().st_size < 10 << 20
-    reader = read_piece(piece_of(tmp_path / "a", form="parquet"), kind="text", column="text")
+    reader = read_piece(piece_of(tmp_path / "a", form="parquet"), TEXTS)
     batch = next(iter(reader))
     assert batch.documents.num_bytes <= 256 << 20
 
@@ -281,7 +284,7 @@ def test_a_temporary_storage_failure_is_no_damage(tmp_path, monkeypatch):
         raise TransientIOError("try again")
 
     piece = piece_of(tmp_path / "a", form="parquet")
-    batches = iter(read_piece(piece, kind="text", column="text"))
+    batches = iter(read_piece(piece, TEXTS))
     next(batches)
     headers = parquet_pages.PageHeaders()
     monkeypatch.setattr(parquet_pages.ChunkFile, "load", lambda *_, **__: headers)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
-from nanotok_ray.sources import Piece, read_piece, resolve
+from nanotok_ray.sources import DocumentRules, Piece, read_piece, resolve
 from nanotok_ray.storage import open_input, version_of
 
 
@@ -74,8 +74,9 @@ def _size_of(url: str) -> int:
 class ReadPiece:
     """All batches of a piece, concatenated."""
 
-    def __init__(self, piece, *, kind="text", column="text", **options):
-        reader = read_piece(piece, kind=kind, column=column, **options)
+    def __init__(self, piece, *, kind="text", column="text", deadline=None, **options):
+        rules = DocumentRules(kind=kind, column=column, **options)
+        reader = read_piece(piece, rules, deadline=deadline)
         self.batches = list(reader)
         self.documents = [each for batch in self.batches for each in batch.documents]
         self.positions = [int(n) for batch in self.batches for n in batch.positions]

@@ -13,7 +13,15 @@ import numpy as np
 from nanotok_ray.chat import texts_of
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
-from nanotok_ray.sources import Batch, Piece, ReadingRules, decoded_bytes, find_named, read_piece
+from nanotok_ray.sources import (
+    Batch,
+    DocumentRules,
+    Piece,
+    ReadingRules,
+    decoded_bytes,
+    find_named,
+    read_piece,
+)
 
 KINDS: Final = ("text", "chat")
 
@@ -88,14 +96,9 @@ class CorpusReader:
 
     def _batches(self, piece: Piece) -> Iterator[Batch]:
         rules = self.corpus.rules
-        return iter(
-            read_piece(
-                piece,
-                kind=rules.kind,
-                column=self._columns[piece.file.format],
-                id_column=rules.id_column,
-            )
-        )
+        column = self._columns[piece.file.format]
+        documents = DocumentRules(kind=rules.kind, column=column, id_column=rules.id_column)
+        return iter(read_piece(piece, documents))
 
     def _texts(self, batch: Batch, piece: Piece) -> Texts:
         for bad in batch.bad:
