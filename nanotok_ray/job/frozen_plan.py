@@ -15,7 +15,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.lease import free_number
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.sources import Plan, make_plan, plan_from_json, plan_to_json
+from nanotok_ray.sources import EarlierPlan, Plan, make_plan, plan_from_json, plan_to_json
 from nanotok_ray.storage import Checksums, Folder, write_checked
 
 FROZEN, AS_BEFORE, NOT_FROZEN, IN_USE = "frozen", "as before", "not frozen", "in use"
@@ -86,14 +86,9 @@ def plan_for(
         on_event(Activity(text=text, done=done, todo=todo))
 
     previous = frozen_plan(out)
-    return make_plan(
-        recipe,
-        previous=previous,
-        resplit=resplit,
-        is_finished=previous is not None and out.exists(MANIFEST_NAME),
-        with_sample=with_sample,
-        on_look=on_look,
-    )
+    is_finished = previous is not None and out.exists(MANIFEST_NAME)
+    earlier = EarlierPlan(plan=previous, resplit=resplit, is_finished=is_finished)
+    return make_plan(recipe, earlier=earlier, with_sample=with_sample, on_look=on_look)
 
 
 def freeze(plan: Plan, out: Folder) -> str:

@@ -19,7 +19,7 @@ from nanotok_ray.sources.plan import (
     plan_from_json,
     plan_to_json,
 )
-from nanotok_ray.sources.plan_build import make_plan
+from nanotok_ray.sources.plan_build import EarlierPlan, make_plan
 from nanotok_ray.sources.plan_changes import (
     ReadingChange,
     SliceChanges,
@@ -67,6 +67,7 @@ __all__ = [
     "Batch",
     "DocumentRules",
     "Draft",
+    "EarlierPlan",
     "FirstBad",
     "KnownSource",
     "NamedFiles",

@@ -322,12 +322,40 @@ def _more(groups: Sequence[Sequence[_Read]]) -> str:
     return f", and so are {number:,} more" if number else ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierPlan:
+    """The plan of an output, as far as a new one depends on it."""
+
+    plan: Plan | None = None
+    """None: the output has no plan."""
+    resplit: bool = False
+    """Whether all splits are assigned again."""
+    is_finished: bool = False
+    """Whether the output is finished. Sources that are read as before are then not refused for
+    their first documents."""
+
+    def frozen(self, name: str) -> PlannedSource | None:
+        """Return the source of a name, whose splits are kept."""
+        return None if self.resplit else self._source(name)
+
+    def accepts(self, source: PlannedSource) -> bool:
+        """Return whether a finished output has a source that is read in the same way."""
+        former = self._source(source.name) if self.is_finished else None
+        return former is not None and (former.kind, former.format, former.column) == (
+            source.kind,
+            source.format,
+            source.column,
+        )
+
+    def _source(self, name: str) -> PlannedSource | None:
+        sources = () if self.plan is None else self.plan.sources
+        return next((source for source in sources if source.name == name), None)
+
+
 def make_plan(
     recipe: Recipe,
     *,
-    previous: Plan | None = None,
-    resplit: bool = False,
-    is_finished: bool = False,
+    earlier: EarlierPlan = EarlierPlan(),
     with_sample: bool = True,
     on_look: OnLook = ignore_looks,
 ) -> Plan:
@@ -335,10 +363,7 @@ def make_plan(
 
     Args:
         recipe: The recipe.
-        previous: The plan that froze the splits.
-        resplit: Whether to assign the splits again.
-        is_finished: Whether the previous plan has a finished output. The first documents of an
-            unchanged source are then not checked.
+        earlier: The plan of the output, which froze the splits.
         with_sample: Whether to read the first documents of each source, to check that some can be
             used.
         on_look: Called as the files of each source are opened; see `resolve`.
@@ -348,67 +373,40 @@ def make_plan(
         PlanError: The recipe contradicts the frozen split, or two slices would share a name.
     """
     notes: list[str] = []
-    frozen = (
-        {}
-        if previous is None or resplit
-        else {planned.name: planned for planned in previous.sources}
-    )
-    slice_bytes = recipe.limits.slice_bytes
-    sources: list[PlannedSource] = []
+    planned: list[tuple[PlannedSource, ResolvedSource]] = []
     errors: list[SourceError] = []
-    unread: list[tuple[str, ResolvedSource]] = []
-    unreadable = 0
-    finished = (
-        {planned.name: planned for planned in previous.sources} if previous and is_finished else {}
-    )
     for source in recipe.sources:
-        known = frozen.get(source.name)
         try:
             resolved = resolve(source, written=recipe.output.folders, on_look=on_look)
-            sources.append(
-                _plan_source(source, resolved, known, slice_bytes=slice_bytes, notes=notes)
-            )
-            notes += _val_notes(sources[-1]) if known is None else ()
-            unread.append((source.name, resolved))
+            frozen, slice_bytes = earlier.frozen(source.name), recipe.limits.slice_bytes
+            now = _plan_source(source, resolved, frozen, slice_bytes=slice_bytes, notes=notes)
+            planned.append((now, resolved))
             if with_sample:
-                unreadable += resolved.num_unreadable
-                former = finished.get(source.name)
-                notes += _sample_notes(source, sources[-1], former, limits=recipe.limits)
+                is_accepted = earlier.accepts(now)
+                limits = recipe.limits
+                notes += check_sample(source, now.files, limits=limits, is_accepted=is_accepted)
         except SourceError as error:  # other sources can be wrong too, and one error reports all
             errors.append(error)
-    errors += _unreadable_errors(unreadable, notes, limits=recipe.limits)
+    if with_sample:
+        unreadable = sum(resolved.num_unreadable for _, resolved in planned)
+        errors += _unreadable_errors(unreadable, notes, limits=recipe.limits)
     if errors:
         raise errors[0] if len(errors) == 1 else SourceError("\n".join(map(str, errors)))
+    sources = tuple(source for source, _ in planned)
     notes += duplicate_notes(sources)
-    notes += _unread_notes(unread)
-    plan = Plan(sources=tuple(sources), slice_bytes=slice_bytes, notes=tuple(notes))
+    notes += _unread_notes(planned)
+    plan = Plan(sources=sources, slice_bytes=recipe.limits.slice_bytes, notes=tuple(notes))
     _check_names(plan)
     return plan
 
 
-def _unread_notes(resolved: Sequence[tuple[str, ResolvedSource]]) -> Iterator[str]:
+def _unread_notes(planned: Sequence[tuple[PlannedSource, ResolvedSource]]) -> Iterator[str]:
     """Yield notes on files that no source reads because of their names."""
-    read = {file.url for _, source in resolved for file in source.files}
-    for name, source in resolved:
-        unused = [file for file in source.unused if file.path not in read]
-        hidden = [file for file in source.hidden if file.path not in read]
-        yield from unread_notes(name, unused, hidden)
-
-
-def _sample_notes(
-    source: SourceRecipe,
-    planned: PlannedSource,
-    former: PlannedSource | None,
-    *,
-    limits: LimitsRecipe,
-) -> tuple[str, ...]:
-    """Read the first documents of a source, and return notes on them."""
-    is_accepted = former is not None and _reads_alike(former, planned)
-    return check_sample(source, planned.files, limits=limits, is_accepted=is_accepted)
-
-
-def _reads_alike(former: PlannedSource, now: PlannedSource) -> bool:
-    return (former.kind, former.format, former.column) == (now.kind, now.format, now.column)
+    read = {file.url for source, _ in planned for file in source.files}
+    for source, resolved in planned:
+        unused = [file for file in resolved.unused if file.path not in read]
+        hidden = [file for file in resolved.hidden if file.path not in read]
+        yield from unread_notes(source.name, unused, hidden)
 
 
 def _unreadable_errors(
@@ -440,7 +438,7 @@ def _plan_source(
     files = tuple(
         replace(file, split=split) for file, split in zip(resolved.files, splits, strict=True)
     )
-    return PlannedSource(
+    planned = PlannedSource(
         name=source.name,
         kind=source.kind,
         format=resolved.files[0].format,
@@ -451,6 +449,8 @@ def _plan_source(
         files=files,
         slices=tuple(cut_files(files, slice_bytes=slice_bytes, share=source.share)),
     )
+    notes += _val_notes(planned) if frozen is None else ()
+    return planned
 
 
 def cut_files(

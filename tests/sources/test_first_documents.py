@@ -12,7 +12,7 @@ import pytest
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SourceError
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe, parse_recipe
-from nanotok_ray.sources import check_sample, make_plan, resolve
+from nanotok_ray.sources import EarlierPlan, check_sample, make_plan, resolve
 from nanotok_ray.storage import Folder, RemoteInput
 from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.read_pieces import json_lines, parquet_bytes
@@ -283,12 +283,12 @@ def test_a_finished_output_is_not_refused_for_its_sources(tmp_path):
     before = make_plan(allowing)
     recipe = parse_recipe(text)
     with pytest.raises(ValueError, match="has no field 'text'"):
-        make_plan(recipe, previous=before)
-    plan = make_plan(recipe, previous=before, is_finished=True)
+        make_plan(recipe, earlier=EarlierPlan(plan=before))
+    plan = make_plan(recipe, earlier=EarlierPlan(plan=before, is_finished=True))
     assert any("has no field 'text'" in note for note in plan.notes)
     other = parse_recipe(text, overrides=["source.web.column=body"])
     with pytest.raises(ValueError, match="has no field 'body'"):
-        make_plan(other, previous=before, is_finished=True)
+        make_plan(other, earlier=EarlierPlan(plan=before, is_finished=True))
 
 
 def test_files_with_a_wrong_compression_suffix_are_refused_beyond_the_limit(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from nanotok_ray.errors import RecipeError, SourceError
 from nanotok_ray.recipe import parse_recipe
-from nanotok_ray.sources import ReadingRules, find_named, make_plan
+from nanotok_ray.sources import EarlierPlan, ReadingRules, find_named, make_plan
 from tests.support.read_pieces import json_lines
 
 
@@ -33,7 +33,7 @@ def planned(tmp_path, paths, *lines, previous=None):
             *("[output]", f'path = "{tmp_path}/out"'),
         ]
     )
-    return make_plan(parse_recipe(text), previous=previous)
+    return make_plan(parse_recipe(text), earlier=EarlierPlan(plan=previous))
 
 
 def files_of(plan):

@@ -13,6 +13,7 @@ from nanotok_ray.errors import PlanError, RecipeError
 from nanotok_ray.formats import RowGroup, SourceFile
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources import (
+    EarlierPlan,
     Plan,
     SliceReading,
     make_plan,
@@ -39,18 +40,25 @@ def test_a_file_added_later_is_train_even_if_it_sorts_last(job, tmp_path):
     assert list(splits_of(first).values()) == ["train", "train", "val"]
     assert set(splits_of(first, "chats").values()) == {"train"}
     write_parquet(tmp_path / "in/text/shard_00009.parquet", texts(5, seed=9))
-    second = make_plan(job(), previous=plan_from_json(plan_to_json(first)))
+    second = make_plan(job(), earlier=EarlierPlan(plan=plan_from_json(plan_to_json(first))))
     assert splits_of(second) == {**splits_of(first), "shard_00009.parquet": "train"}
     kept = {each.key for each in first.slices()}
     assert kept <= {each.key for each in second.slices()}
-    assert splits_of(make_plan(job(), previous=first, resplit=True))["shard_00009.parquet"] == "val"
+    assert (
+        splits_of(make_plan(job(), earlier=EarlierPlan(plan=first, resplit=True)))[
+            "shard_00009.parquet"
+        ]
+        == "val"
+    )
 
 
 def test_a_recipe_that_contradicts_the_frozen_split_is_refused(job):
     first, other = make_plan(job()), job("source.web.split=train")
     with pytest.raises(PlanError, match="--resplit"):
-        make_plan(other, previous=first)
-    assert set(splits_of(make_plan(other, previous=first, resplit=True)).values()) == {"train"}
+        make_plan(other, earlier=EarlierPlan(plan=first))
+    assert set(
+        splits_of(make_plan(other, earlier=EarlierPlan(plan=first, resplit=True))).values()
+    ) == {"train"}
 
 
 def test_a_source_of_one_file_has_no_val_split_and_a_note(job, tmp_path):
@@ -82,7 +90,7 @@ def named_plan(folder, *val_files, previous: Plan | None = None, resplit=False) 
     recipe = Recipe(sources=(source,), output=OutputRecipe(path="/out"))
     if previous is not None:
         previous = plan_from_json(plan_to_json(previous))
-    return make_plan(recipe, previous=previous, resplit=resplit)
+    return make_plan(recipe, earlier=EarlierPlan(plan=previous, resplit=resplit))
 
 
 def val_of(plan: Plan) -> list[str]:

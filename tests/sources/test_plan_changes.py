@@ -15,6 +15,7 @@ from nanotok_ray.job import Note, StageStarted, frozen_plan
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import (
+    EarlierPlan,
     changes,
     losses,
     make_plan,
@@ -144,7 +145,7 @@ def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path
     job = recipe(corpus, tmp_path / "out")
     before = make_plan(job)
     (corpus / "text/shard_00002.parquet").unlink()
-    after = make_plan(job, previous=before)
+    after = make_plan(job, earlier=EarlierPlan(plan=before))
     (removed,) = changes(before, after)
     assert (removed.source, removed.removed) == ("web", ("shard_00002.parquet",))
     (lost,) = losses(before, after)
@@ -155,7 +156,7 @@ def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path
     assert not lost.is_whole
     (note,) = after.notes
     assert "'web' has no val split, because its validation file shard_00002.parquet is" in note
-    assert make_plan(job, previous=before, resplit=True).notes == ()
+    assert make_plan(job, earlier=EarlierPlan(plan=before, resplit=True)).notes == ()
 
 
 def test_added_and_removed_sources_are_reported_with_all_their_files(corpus, tmp_path):
