@@ -203,8 +203,11 @@ def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | R
     >>> text_and_id(b'{"text": "hello", "id": 7}', field="text", id_field="id")
     (b'hello', b'7')
     """
-    if len(line) > LONG_LINE_BYTES:
-        return text_and_id_of_long(line, field=field, id_field=id_field)
+    if len(line) > MAX_VALUES:  # nearly never
+        if many := too_many_values(line):
+            return Rejected(many), b""
+        if len(line) > LONG_LINE_BYTES:
+            return text_and_id_of_long(line, field=field, id_field=id_field)
     value = _parse(line, with_id=id_field is not None)
     if isinstance(value, Rejected):
         return value, b""
@@ -274,6 +277,8 @@ def conversation_and_id(line: Raw, *, id_field: str | None) -> tuple[Raw | Rejec
 
     The chat package checks the content of conversations.
     """
+    if many := too_many_values(line):
+        return Rejected(many), b""
     value = _parse(line, with_id=id_field is not None)
     if isinstance(value, Rejected):
         return value, b""

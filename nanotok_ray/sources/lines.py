@@ -14,7 +14,6 @@ from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.json_lines import (
-    MAX_VALUES,
     Raw,
     Rejected,
     check_text,
@@ -209,8 +208,8 @@ def lines_to_batches(
 ) -> Iterator[Batch]:
     """Yield the documents of blocks of lines; `blocks` can add a tail to `builder`."""
     max_bytes = rules.max_document_bytes
-    is_unchanged = not is_json or (rules.kind != "text" and rules.id_column is None)
-    parse = _parser(rules, is_json=is_json, is_unchanged=is_unchanged)
+    parse = _parser(rules, is_json=is_json)
+    is_unchanged = parse in {_unchanged_line, _unchanged_json}
     is_blank = _is_blank_json if is_json else _is_empty
     for position, line in _lines(
         blocks, plain=max_bytes if is_unchanged else None, is_json=is_json
@@ -251,25 +250,24 @@ def _add(
 
 
 def _unchanged_line(line: Raw) -> tuple[Raw | Rejected, bytes]:
-    """Return a line unchanged: a text, or JSON that the caller parses."""
+    """Return a line of text unchanged."""
     return check_text(line), b""
 
 
-def _parser(rules: DocumentRules, *, is_json: bool, is_unchanged: bool) -> _Parser:
+def _unchanged_json(line: Raw) -> tuple[Raw | Rejected, bytes]:
+    """Return a line of JSON unchanged, which the caller parses."""
+    many = too_many_values(line)
+    return check_text(line) if many is None else Rejected(many), b""
+
+
+def _parser(rules: DocumentRules, *, is_json: bool) -> _Parser:
     if not is_json:
         return _unchanged_line
-    if is_unchanged:
-        parse: _Parser = _unchanged_line
-    elif rules.kind == "text":
-        parse = partial(text_and_id, field=rules.column, id_field=rules.id_column)
-    else:
-        parse = partial(conversation_and_id, id_field=rules.id_column)
-
-    def parse_json(line: Raw) -> tuple[Raw | Rejected, bytes]:
-        many = too_many_values(line) if len(line) > MAX_VALUES else None
-        return parse(line) if many is None else (Rejected(many), b"")
-
-    return parse_json
+    if rules.kind == "text":
+        return partial(text_and_id, field=rules.column, id_field=rules.id_column)
+    if rules.id_column is None:
+        return _unchanged_json
+    return partial(conversation_and_id, id_field=rules.id_column)
 
 
 def _is_blank_json(line: Raw | LongLine) -> bool:

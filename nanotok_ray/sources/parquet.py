@@ -15,7 +15,6 @@ from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash6
 from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.json_lines import (
     MAX_VALUES,
-    Rejected,
     invalid_utf8,
     too_large,
     too_many_values,
@@ -28,7 +27,7 @@ from nanotok_ray.sources.parquet_column import (
     open_parquet,
     values_at,
 )
-from nanotok_ray.sources.parquet_pages import ChunkFile, PageHeaders
+from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.parquet_rows import selection_of
 from nanotok_ray.sources.quarantine import TAIL
 from nanotok_ray.sources.start import MAX_ROWS
@@ -63,28 +62,42 @@ def read_row_groups(piece: Piece, rules: DocumentRules, account: ReadAccount) ->
             )
         first_row = sum(metadata.row_group(group).num_rows for group in range(piece.start))
         expansion = _Expansion(account)
-        for group in range(piece.start, piece.stop):
-            row_group = GroupRows(
-                group=group,
-                selection=selection,
-                metadata=metadata,
-                max_document_bytes=rules.max_document_bytes,
-            )
-            rows, problem = row_group.load(file, account=account, max_rows=rules.batch_documents)
-            arrays = (
-                expansion.limited(
-                    _all_rows(row_group.arrays(parquet, batch_rows=rows), row_group.num_rows)
-                )
-                if problem is None
-                else iter([Rejected(problem)])
-            )
-            yield from row_group.batches(arrays, first_row=first_row)
-            first_row += row_group.num_rows
+        for number in range(piece.start, piece.stop):
+            group = _RowGroup(number, first_row, selection, metadata, rules.max_document_bytes)
+            max_rows, problem = group.load(file, account, max_rows=rules.batch_documents)
+            if problem is None:
+                yield from group.batches(parquet, max_rows=max_rows, expansion=expansion)
+            else:
+                yield group.tail(problem, row=first_row)
+            first_row += group.num_rows
         check_unchanged(piece.file, file.version(again=True))
 
 
-_Arrays = tuple[pa.Array, pa.Array | None]
-"""Texts, and their ids if they are read."""
+_START_BYTES = 1 << 18
+"""Bytes of each column chunk that are checked before its first rows are decoded."""
+
+
+def first_rows(
+    url: str, select: Callable[[pq.ParquetFile], Selection], *, max_document_bytes: int
+) -> Batch | None:
+    """Return the first rows of a file, at most `MAX_ROWS`, or fewer if they are large.
+
+    Return None if there are no rows, or if the first pages are damaged or too large.
+    """
+    account = ReadAccount()
+    with closing(ChunkFile(url, block_bytes=_START_BYTES)) as file:
+        parquet = open_parquet(file, url=url)
+        metadata = parquet.metadata
+        numbers = range(metadata.num_row_groups)
+        filled = (number for number in numbers if metadata.row_group(number).num_rows)
+        if (number := next(filled, None)) is None:
+            return None
+        group = _RowGroup(number, 0, select(parquet), metadata, max_document_bytes)
+        max_rows, problem = group.load(file, account, max_rows=MAX_ROWS, is_start=True)
+        if problem is not None:
+            return None
+        batch = next(group.batches(parquet, max_rows=max_rows, expansion=_Expansion(account)))
+        return None if any(bad.rows for bad in batch.bad) else batch
 
 
 @dataclass(slots=True)
@@ -94,45 +107,19 @@ class _Expansion:
     account: ReadAccount
     decoded: int = 0
 
-    def limited(self, arrays: "Iterator[_Arrays | Rejected]") -> "Iterator[_Arrays | Rejected]":
-        """Yield arrays up to the time of the account, and a reason in place of too large ones."""
-        for found in arrays:
-            self.account.check_time()
-            if not isinstance(found, Rejected):
-                self.decoded += found[0].nbytes
-                problem = expansion_problem(self.decoded, self.account.num_bytes)
-                if problem is not None:
-                    yield Rejected(problem)
-                    return
-            yield found
+    def problem(self, num_bytes: int) -> str | None:
+        """Add decoded bytes, and return the reason why no more is decoded, or None."""
+        self.account.check_time()
+        self.decoded += num_bytes
+        return expansion_problem(self.decoded, self.account.num_bytes)
 
 
-def _all_rows(arrays: Iterator[_Arrays], num_rows: int) -> Iterator[_Arrays | Rejected]:
-    """Yield arrays up to the number of rows of a row group, or finally the reason for missing rows.
-
-    Arrow skips a page with an invalid header, and then ends early without an error.
-    """
-    left = num_rows
-    while left:
-        try:
-            found = next(arrays, None)
-        except (OSError, pa.ArrowException) as error:
-            if not is_damage(error):
-                raise
-            yield Rejected(str(error))
-            return
-        if found is None or len(found[0]) > left:
-            yield Rejected(f"the column chunk has other than {num_rows} rows")
-            return
-        left -= len(found[0])
-        yield found
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GroupRows:
+@dataclass(frozen=True, slots=True)
+class _RowGroup:
     """Conversion of one row group from arrays to batches."""
 
-    group: int
+    number: int
+    first_row: int
     selection: Selection
     metadata: pq.FileMetaData
     max_document_bytes: int
@@ -140,64 +127,79 @@ class GroupRows:
     @property
     def num_rows(self) -> int:
         """Rows of the row group."""
-        return int(self.metadata.row_group(self.group).num_rows)
+        return int(self.metadata.row_group(self.number).num_rows)
 
     def load(
-        self, file: ChunkFile, *, account: ReadAccount, max_rows: int
+        self, file: ChunkFile, account: ReadAccount, *, max_rows: int, is_start: bool = False
     ) -> tuple[int, str | None]:
-        """Read the stored bytes of the chunks, ids first, and keep those that fit the cache.
+        """Read the stored bytes of the chunks, ids first, and keep those that fit the window.
 
-        Return the number of rows of a batch, and the reason why the chunks must not be decoded.
+        With `is_start`, only the first bytes of each chunk are read, and pages are limited to a
+        fixed size. Return the number of rows of a batch, and the reason why the chunks must not be
+        decoded.
         """
-        row_group = self.metadata.row_group(self.group)
-        rows, problem = self._batch_rows(max_rows=max_rows), None
-        file.release()
-        for number in (*self.selection.id_chunks, *self.selection.chunks):
+        row_group, problem = self.metadata.row_group(self.number), None
+        rows = max_rows if is_start else self._average_rows(max_rows)
+        numbers = (*self.selection.id_chunks, *self.selection.chunks)
+        ranges = [chunk_range(row_group.column(number)) for number in numbers]
+        if is_start:
+            ranges = [(start, min(length, _START_BYTES)) for start, length in ranges]
+        file.release(sum(length for _, length in ranges))
+        for number, (start, length) in zip(numbers, ranges, strict=True):
             chunk = row_group.column(number)
-            headers = file.load(*chunk_range(chunk), account=account)
-            rows = self.batch_rows(headers, number, max_rows=rows)
-            problem = problem or self._problem(headers, chunk)
+            headers = file.load(start, length, account=account)
+            in_lists = self.metadata.schema.column(number).max_repetition_level > 0
+            rows = headers.batch_rows(max_rows=rows, in_lists=self.num_rows if in_lists else None)
+            limit = 0 if is_start else self.max_document_bytes
+            problem = problem or headers.problem(chunk.compression, max_document_bytes=limit)
+            is_complete = is_start or not self.selection.is_json
+            if not is_complete and headers.num_values != chunk.num_values:
+                values = f"{headers.num_values} of {chunk.num_values}"
+                problem = problem or f"the pages of a column hold {values} values"
         return rows, problem
 
-    def batch_rows(self, headers: PageHeaders, number: int, *, max_rows: int) -> int:
-        """Return the number of rows to decode at a time of the column with this number."""
-        is_in_lists = self.metadata.schema.column(number).max_repetition_level > 0
-        return headers.batch_rows(
-            max_rows=max_rows, in_lists=self.num_rows if is_in_lists else None
-        )
-
-    def _problem(self, headers: PageHeaders, chunk: pq.ColumnChunkMetaData) -> str | None:
-        found = headers.problem(chunk.compression, max_document_bytes=self.max_document_bytes)
-        if found is None and self.selection.is_json and headers.num_values != chunk.num_values:
-            return f"the pages of a column hold {headers.num_values} of {chunk.num_values} values"
-        return found
-
-    def _batch_rows(self, *, max_rows: int) -> int:
+    def _average_rows(self, max_rows: int) -> int:
         """Return the number of rows of average length in a batch."""
-        row_group = self.metadata.row_group(self.group)
-        total = sum(
-            row_group.column(number).total_uncompressed_size for number in self.selection.chunks
-        )
+        total = self.selection.num_bytes(self.metadata.row_group(self.number))
         average = total / max(1, self.num_rows)
         return max(1, min(max_rows, int(MAX_BATCH_BYTES / max(1.0, average))))
 
-    def batches(self, arrays: Iterator[_Arrays | Rejected], *, first_row: int) -> Iterator[Batch]:
-        """Yield the rows of a row group, and a tail for rows that cannot be read."""
-        row, end = first_row, first_row + self.num_rows
-        for found in arrays:
-            if isinstance(found, Rejected):
-                yield self._tail(found, row=row, end=end)
-            else:
-                yield self._batch(*found, first_row=row)
-                row += len(found[0])
+    def batches(
+        self, parquet: pq.ParquetFile, *, max_rows: int, expansion: _Expansion
+    ) -> Iterator[Batch]:
+        """Yield the rows of the row group, and a tail for rows that cannot be read.
 
-    def arrays(self, parquet: pq.ParquetFile, *, batch_rows: int) -> Iterator[_Arrays]:
+        Arrow skips a page with an invalid header, and then ends early without an error.
+        """
+        row, end = self.first_row, self.first_row + self.num_rows
+        arrays = self._arrays(parquet, max_rows=max_rows)
+        while row < end:
+            try:
+                documents = next(arrays, None)
+            except (OSError, pa.ArrowException) as error:
+                if not is_damage(error):
+                    raise
+                yield self.tail(str(error), row=row)
+                return
+            if documents is None or len(documents[0]) > end - row:
+                yield self.tail(f"the column chunk has other than {self.num_rows} rows", row=row)
+                return
+            problem = expansion.problem(documents[0].nbytes)
+            if problem is not None:
+                yield self.tail(problem, row=row)
+                return
+            yield self._batch(*documents, first_row=row)
+            row += len(documents[0])
+
+    def _arrays(
+        self, parquet: pq.ParquetFile, *, max_rows: int
+    ) -> Iterator[tuple[pa.Array, pa.Array | None]]:
         """Yield the documents of the row group as string arrays, and their ids."""
         id_column = self.selection.id_column
         ids = () if id_column is None else (id_column,)
         batches = parquet.iter_batches(
-            batch_size=batch_rows,
-            row_groups=[self.group],
+            batch_size=max_rows,
+            row_groups=[self.number],
             columns=list(dict.fromkeys((*self.selection.columns, *ids))),
             use_threads=False,
         )
@@ -216,7 +218,7 @@ class GroupRows:
             documents=Documents.from_arrow(array),
             positions=rows,
             numbers=rows,
-            group=self.group,
+            group=self.number,
             bad=tuple(bad),
             document_ids=None if ids is None else Documents.from_arrow(ids),
         )
@@ -228,8 +230,8 @@ class GroupRows:
             limit = min(limit, MAX_VALUES)
         if array.nbytes <= limit:  # all documents together
             return False
-        longest = pc.max(pc.binary_length(array)).as_py()
-        return longest is not None and int(longest) > limit
+        max_bytes = pc.max(pc.binary_length(array)).as_py()
+        return max_bytes is not None and int(max_bytes) > limit
 
     def _sort_out(
         self, array: pa.Array, ids: pa.Array | None, *, first_row: int
@@ -269,12 +271,14 @@ class GroupRows:
         position = invalid_at(raw)
         return None if position is None else (invalid_utf8(position), hash64_of(raw), raw.size)
 
-    def _tail(self, damage: Rejected, *, row: int, end: int) -> Batch:
-        row_group = self.metadata.row_group(self.group)
+    def tail(self, problem: str, *, row: int) -> Batch:
+        """Return a batch without documents for the rows from a row on."""
+        end = self.first_row + self.num_rows
+        row_group = self.metadata.row_group(self.number)
         num_bytes = sum(
             row_group.column(number).total_compressed_size for number in self.selection.chunks
         )
-        reason = f"{TAIL}: rows {row} to {end} cannot be read ({damage.reason})"
+        reason = f"{TAIL}: rows {row} to {end} cannot be read ({problem})"
         bad = BadDocument(
             number=row,
             position=row,
@@ -288,66 +292,7 @@ class GroupRows:
             documents=Documents.from_bytes([]),
             positions=nothing,
             numbers=nothing,
-            group=self.group,
+            group=self.number,
             bad=(bad,),
             document_ids=None if self.selection.id_column is None else Documents.from_bytes([]),
         )
-
-
-_START_BYTES = 1 << 18
-"""Bytes of each column chunk that are checked before its first rows are decoded."""
-_MAX_PAGE_BYTES = 64 << 20
-"""Larger pages are not decoded for the first rows."""
-
-
-def first_rows(
-    url: str, select: Callable[[pq.ParquetFile], Selection], *, max_document_bytes: int
-) -> Batch | None:
-    """Return the first rows of a file, at most `MAX_ROWS`, or fewer if they are large.
-
-    Return None if there are no rows, or if the first pages are damaged or too large.
-    """
-    with closing(ChunkFile(url, block_bytes=_START_BYTES)) as file:
-        parquet = open_parquet(file, url=url)
-        metadata = parquet.metadata
-        groups = range(metadata.num_row_groups)
-        group = next((number for number in groups if metadata.row_group(number).num_rows), None)
-        if group is None:
-            return None
-        rows = GroupRows(
-            group=group,
-            selection=select(parquet),
-            metadata=metadata,
-            max_document_bytes=max_document_bytes,
-        )
-        batch_rows = _first_batch_rows(rows, file)
-        if batch_rows is None:
-            return None
-        try:
-            found = next(rows.arrays(parquet, batch_rows=batch_rows), None)
-        except (OSError, pa.ArrowException) as error:
-            if not is_damage(error):
-                raise
-            return None
-        return None if found is None else next(rows.batches(iter([found]), first_row=0))
-
-
-def _first_batch_rows(rows: GroupRows, file: ChunkFile) -> int | None:
-    """Return the number of rows whose documents are not too large together.
-
-    Return None if the first pages of the chunks cannot be decoded or are large.
-    """
-    max_rows = MAX_ROWS
-    for number in rows.selection.chunks:
-        chunk = rows.metadata.row_group(rows.group).column(number)
-        start, length = chunk_range(chunk)
-        headers = PageHeaders()
-        file.seek(start)
-        headers.update(file.read(min(length, _START_BYTES)))
-        limit = rows.max_document_bytes
-        if headers.problem(chunk.compression, max_document_bytes=limit) is not None:
-            return None
-        if any(page.num_bytes > _MAX_PAGE_BYTES for page in headers.pages):
-            return None
-        max_rows = rows.batch_rows(headers, number, max_rows=max_rows)
-    return max_rows

@@ -1,8 +1,7 @@
 """The footer of a parquet file, and the string column that is read."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +11,7 @@ from nanotok_ray import _core
 from nanotok_ray.dialects import METADATA, detect_columns, is_metadata
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError
-from nanotok_ray.formats import RowGroup
-from nanotok_ray.sources.columns import MIN_TEXT_BYTES, PREFERENCES, is_preference
+from nanotok_ray.sources.columns import PREFERENCES, is_preference
 from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.stored import is_damage
 
@@ -54,17 +52,6 @@ _MAX_GROUPS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Footer:
-    """The content of the footer of a parquet file."""
-
-    layout: tuple[RowGroup, ...]
-    sha256: str
-    """The sha256 (hex) of the footer's bytes."""
-    unread: tuple[str, ...] = ()
-    """Other columns that hold text."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
     """The columns that are read of each row group, and their conversion to documents."""
 
@@ -82,35 +69,9 @@ class Selection:
     them up.
     """
 
-
-def read_footer(url: str, *, column: str, id_column: str | None = None) -> Footer:
-    """Return row groups and hash of a parquet file's footer, and check that the columns exist.
-
-    Raises:
-        SourceError: The file is not a parquet file, or lacks a string column of this path, or the
-            column of ids.
-    """
-    with closing(ChunkFile(url)) as file:
-        parquet = open_parquet(file, url=url)
-        selection = text_selection(parquet, url=url, column=column, id_column=id_column)
-        footer = footer_of(file, parquet.metadata, chunks=selection.chunks)
-        used = (column.partition(".")[0], id_column)
-        return replace(footer, unread=unread_columns(parquet, used=used, min_bytes=MIN_TEXT_BYTES))
-
-
-def footer_of(file: ChunkFile, metadata: pq.FileMetaData, *, chunks: Sequence[int]) -> Footer:
-    """Return the footer of a file for the columns with these numbers."""
-    groups = (metadata.row_group(group) for group in range(metadata.num_row_groups))
-    return Footer(
-        layout=tuple(
-            RowGroup(
-                rows=group.num_rows,
-                num_bytes=sum(group.column(number).total_uncompressed_size for number in chunks),
-            )
-            for group in groups
-        ),
-        sha256=file.footer_sha256(),
-    )
+    def num_bytes(self, group: pq.RowGroupMetaData) -> int:
+        """Return the uncompressed bytes of the columns in a row group, without the ids."""
+        return sum(group.column(number).total_uncompressed_size for number in self.chunks)
 
 
 def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:

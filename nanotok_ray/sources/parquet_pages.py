@@ -98,8 +98,10 @@ class PageHeaders:
 
     def problem(self, codec: str, *, max_document_bytes: int) -> str | None:
         """Return the reason why the chunk must not be decoded, or None."""
-        found = (page.problem(codec, max_document_bytes=max_document_bytes) for page in self.pages)
-        return next((problem for problem in found if problem is not None), None)
+        problems = (
+            page.problem(codec, max_document_bytes=max_document_bytes) for page in self.pages
+        )
+        return next(filter(None, problems), None)
 
     def batch_rows(self, *, max_rows: int, in_lists: int | None = None) -> int:
         """Return the number of rows to decode at a time such that no batch is too large.
@@ -117,23 +119,23 @@ class PageHeaders:
             for page in self.pages
             if not page.is_dictionary
         ]
-        while rows > 1 and _largest_window(data, rows) > _BATCH_BYTES:
+        while rows > 1 and _max_window_bytes(data, rows) > _BATCH_BYTES:
             rows //= 2
         return rows
 
 
-def _largest_window(pages: list[tuple[int, int]], rows: int) -> int:
+def _max_window_bytes(pages: list[tuple[int, int]], rows: int) -> int:
     """Return the maximum size of the pages that `rows` consecutive rows can be in."""
     row_ends, byte_ends = [0], [0]
     for values, num_bytes in pages:
         row_ends.append(row_ends[-1] + values)
         byte_ends.append(byte_ends[-1] + num_bytes)
-    largest, last = 0, 0
+    max_bytes, last = 0, 0
     for first, (_, end) in enumerate(pairwise(row_ends)):
         while last < len(pages) and row_ends[last] < end - 1 + rows:
             last += 1
-        largest = max(largest, byte_ends[last] - byte_ends[first])
-    return largest
+        max_bytes = max(max_bytes, byte_ends[last] - byte_ends[first])
+    return max_bytes
 
 
 def _parse_page(data: bytes | memoryview, position: int) -> tuple[Page, int]:
@@ -219,28 +221,20 @@ _BLOCK_BYTES = 2 << 20  # more than the buffer of an open file, so that reads by
 _END_BYTES = 8  # length of the footer, and the magic
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _CachedChunk:
-    """The stored bytes of one chunk."""
-
-    start: int
-    data: memoryview
-    buffer: bytearray
-    """The memory of the bytes, which can be larger."""
-
-
 class ChunkFile(SeekableFile):
     """A parquet file that reads and hashes column chunks ahead.
 
-    The hash is that of the stored bytes, which Arrow does not provide. Chunks are kept until Arrow
-    reads them, so that a remote file is read once; chunks that do not fit 64 MiB are read twice.
+    The hash is that of the stored bytes, which Arrow does not provide. Chunks are kept in one
+    window, up to 64 MiB, until Arrow reads them, so that a remote file is read once; chunks that do
+    not fit are read twice.
     """
 
     def __init__(self, url: str, *, block_bytes: int | None = None) -> None:
         self._file = open_input(url, block_bytes=block_bytes, at=-1)
         super().__init__(size=self._file.seek(0, io.SEEK_END))
-        self._spare: list[bytearray] = []
-        self._cached: list[_CachedChunk] = []
+        self._window = memoryview(b"")
+        self._used = 0
+        self._cached: list[tuple[int, memoryview]] = []
 
     @property
     def size(self) -> int:
@@ -248,19 +242,10 @@ class ChunkFile(SeekableFile):
         return self._size
 
     def load(self, start: int, length: int, *, account: ReadAccount) -> PageHeaders:
-        """Read a chunk, account for it, cache it if it fits, and return its page headers.
-
-        The oldest cached chunks are removed to make room.
-        """
+        """Read a chunk, account for it, cache it if it fits, and return its page headers."""
         headers = PageHeaders()
-        is_cached = length <= _MAX_WINDOW_BYTES
-        while (
-            is_cached
-            and sum(len(chunk.data) for chunk in self._cached) + length > _MAX_WINDOW_BYTES
-        ):
-            self._spare.append(self._cached.pop(0).buffer)
-        buffer = self._room(length if is_cached else _BLOCK_BYTES)
-        room = memoryview(buffer)
+        is_cached = self._used + length <= len(self._window)
+        room = self._window[self._used :] if is_cached else memoryview(bytearray(_BLOCK_BYTES))
         filled = 0
         self._file.seek(start)
         while filled < length:
@@ -272,25 +257,21 @@ class ChunkFile(SeekableFile):
             account.update(block[:size])
             headers.update(block[:size])
             filled += size
-        chunk = room[: filled if is_cached else 0]
-        self._cached.append(_CachedChunk(start=start, data=chunk, buffer=buffer))
+        if is_cached:
+            self._cached.append((start, room[:filled]))
+            self._used += filled
         return headers
 
-    def release(self) -> None:
-        """Remove all cached chunks; their memory is reused."""
-        self._spare += [chunk.buffer for chunk in self._cached]
-        self._cached = []
-        if sum(map(len, self._spare)) > 2 * _MAX_WINDOW_BYTES:
-            self._spare = []
+    def release(self, num_bytes: int) -> None:
+        """Remove all cached chunks, and make room for the next ones; memory is reused.
 
-    def _room(self, size: int) -> bytearray:
-        """Return memory for `size` bytes, reused if possible; new memory is as slow as reading."""
-        fits = [index for index, buffer in enumerate(self._spare) if len(buffer) >= size]
-        if fits:
-            return self._spare.pop(min(fits, key=lambda index: len(self._spare[index])))
-        if self._spare:
-            self._spare.pop()
-        return bytearray(size)
+        New memory is as slow as reading, so there is no more than the chunks need.
+        """
+        self._used, self._cached = 0, []
+        num_bytes = min(num_bytes, self._size, _MAX_WINDOW_BYTES)
+        if num_bytes > len(self._window):
+            self._window = memoryview(b"")
+            self._window = memoryview(bytearray(num_bytes))
 
     def version(self, *, again: bool = False) -> InputFile:
         """Return the version of the content when the file was opened, or now with `again`."""
@@ -314,10 +295,10 @@ class ChunkFile(SeekableFile):
         return data
 
     def _from_cache(self, size: int) -> bytes | None:
-        for chunk in self._cached:
-            start = self._position - chunk.start
-            if start >= 0 and start + size <= len(chunk.data):
-                return bytes(chunk.data[start : start + size])
+        for chunk_start, chunk in self._cached:
+            start = self._position - chunk_start
+            if start >= 0 and start + size <= len(chunk):
+                return bytes(chunk[start : start + size])
         return None
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from nanotok_ray.dialects import (
+    METADATA,
     Dialect,
     columns_of,
     detect_columns,
@@ -20,13 +21,11 @@ from nanotok_ray.dialects import (
 )
 from nanotok_ray.documents import offsets_of
 from nanotok_ray.errors import SourceError
-from nanotok_ray.formats import SourceFile
-from nanotok_ray.sources.columns import PREFERENCES, is_preference
+from nanotok_ray.formats import RowGroup, SourceFile
+from nanotok_ray.sources.columns import MIN_TEXT_BYTES, PREFERENCES, is_preference
 from nanotok_ray.sources.files import DocumentRules
 from nanotok_ray.sources.parquet_column import (
-    Footer,
     Selection,
-    footer_of,
     id_number,
     is_string,
     is_text,
@@ -214,35 +213,64 @@ _LIST_FIELDS = ("messages", "conversations", "history", "image_token_counts")
 """Columns that are lists; all other columns of a dialect are strings."""
 
 
-def read_rows_footer(
-    url: str, *, kind: str, dialect: str | None, id_column: str | None = None
-) -> tuple[Footer, str]:
-    """Return the columns of a dialect from a footer, and the dialect, which is detected if None.
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The content of the footer of a parquet file."""
+
+    file: SourceFile
+    """The file with its row groups, the hash of its footer, and its dialect."""
+    unread: tuple[str, ...]
+    """Columns that hold text and are not read."""
+
+
+def read_footer(file: SourceFile, rules: DocumentRules, *, dialect: str | None) -> Footer:
+    """Read the footer of a file, and check that it has the columns of its documents.
+
+    Args:
+        file: the file.
+        rules: how its documents are read.
+        dialect: the dialect of conversations and documents with images; None: it is detected.
 
     Raises:
-        SourceError: The file is not a parquet file, its columns do not match the dialect or any
-            dialect, or the column of ids does not exist.
+        SourceError: The file is not a parquet file, its columns do not match the rules, the dialect
+            or any dialect, or the column of ids does not exist.
     """
-    with closing(ChunkFile(url)) as file:
-        parquet = open_parquet(file, url=url)
-        names = parquet.schema_arrow.names
-        found = dialect or detect_columns(names, kind=kind)
-        if found is None and is_preference(names):
-            raise SourceError(f"{url}: {PREFERENCES}")
-        if found is None:
-            columns = ", ".join(map(repr, names[:_MAX_COLUMNS])) or "none"
-            is_text = kind == "chat" and "text" in names
-            hint = 'set kind = "text" if the rows are texts, or ' if is_text else ""
-            raise SourceError(
-                f"{url}: no dialect of {kind} is known for its columns, {columns}; {hint}set "
-                "dialect, or rename columns"
-            )
-        selection = row_selection(parquet, url=url, kind=kind, dialect=found, id_column=id_column)
-        footer = footer_of(file, parquet.metadata, chunks=selection.chunks)
-        used = (*selection.columns, id_column)
-        ignored = metadata_of(Dialect(kind=kind, name=found))
-        unread = unread_columns(parquet, used=used, metadata=ignored)
-        return replace(footer, unread=unread), found
+    with closing(ChunkFile(file.url)) as stored:
+        parquet = open_parquet(stored, url=file.url)
+        ignored: Sequence[str] = METADATA
+        min_bytes = MIN_TEXT_BYTES
+        if rules.kind != "text":
+            dialect = dialect or _detected(parquet.schema_arrow.names, file.url, kind=rules.kind)
+            file = replace(file, dialect=dialect)
+            ignored, min_bytes = metadata_of(Dialect(kind=rules.kind, name=dialect)), 1
+        selection = selection_of(parquet, file, rules)
+        used = {name.partition(".")[0] for name in selection.columns} | {rules.id_column}
+        groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
+        layout = (RowGroup(group.num_rows, selection.num_bytes(group)) for group in groups)
+        return Footer(
+            replace(file, layout=tuple(layout), footer_sha256=stored.footer_sha256()),
+            unread_columns(parquet, used=used, metadata=ignored, min_bytes=min_bytes),
+        )
+
+
+def _detected(names: Sequence[str], url: str, *, kind: str) -> str:
+    """Return the dialect of a file with these columns.
+
+    Raises:
+        SourceError: No dialect is known for them.
+    """
+    dialect = detect_columns(names, kind=kind)
+    if dialect is not None:
+        return dialect
+    if is_preference(names):
+        raise SourceError(f"{url}: {PREFERENCES}")
+    columns = ", ".join(map(repr, names[:_MAX_COLUMNS])) or "none"
+    is_text = kind == "chat" and "text" in names
+    hint = 'set kind = "text" if the rows are texts, or ' if is_text else ""
+    raise SourceError(
+        f"{url}: no dialect of {kind} is known for its columns, {columns}; {hint}set dialect, or "
+        "rename columns"
+    )
 
 
 def selection_of(parquet: pq.ParquetFile, file: SourceFile, rules: DocumentRules) -> Selection:

@@ -15,11 +15,10 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.columns import PREFERENCES, is_preference
-from nanotok_ray.sources.files import ResolvedSource, source_file
+from nanotok_ray.sources.files import DocumentRules, ResolvedSource, source_file
 from nanotok_ray.sources.listing import Listing, check_one_format, format_of, list_source
 from nanotok_ray.sources.names import convertible
-from nanotok_ray.sources.parquet_column import read_footer
-from nanotok_ray.sources.parquet_rows import read_rows_footer
+from nanotok_ray.sources.parquet_rows import read_footer
 from nanotok_ray.sources.shape import text_shape
 from nanotok_ray.sources.start import START_BYTES, Start, in_threads, starts
 from nanotok_ray.sources.stored import FIRST_BYTES
@@ -136,18 +135,10 @@ def look(file: SourceFile, *, source: SourceRecipe) -> Look:
 
 
 def _footer(file: SourceFile, source: SourceRecipe) -> Look:
-    dialect = None
-    if source.kind == "text":
-        footer = read_footer(file.url, column=source.column, id_column=source.id_column)
-    else:
-        footer, dialect = read_rows_footer(
-            file.url, kind=source.kind, dialect=source.dialect, id_column=source.id_column
-        )
+    rules = DocumentRules(kind=source.kind, column=source.column, id_column=source.id_column)
+    footer = read_footer(file, rules, dialect=source.dialect)
     is_chosen = source.kind == "text" and "column" in source.model_fields_set
-    return Look(
-        file=replace(file, layout=footer.layout, footer_sha256=footer.sha256, dialect=dialect),
-        unread=() if is_chosen else footer.unread,
-    )
+    return Look(file=footer.file, unread=() if is_chosen else footer.unread)
 
 
 def _first_document(file: SourceFile, source: SourceRecipe) -> Look:
