@@ -22,6 +22,9 @@ MAX_CONNECTIONS = 64
 """Connections of a process to a store, and threads that can read small files concurrently."""
 _REQUEST_TRIES = 4  # by S3's client, waiting up to 1, 2, 4 s; the only retries of upload parts
 
+Details = dict[str, Any]
+"""Values by name that a package of a store takes or returns: settings, details of a file."""
+
 _SCHEME = re.compile(r"(?:^|::)([A-Za-z][A-Za-z0-9+.-]*)(?=://|::)")
 _EXTRAS = {
     **dict.fromkeys(["s3", "s3a"], "s3"),
@@ -32,7 +35,7 @@ _EXTRAS = {
 }
 
 
-def store_options(url: str) -> dict[str, dict[str, Any]]:
+def store_options(url: str) -> dict[str, Details]:
     """Return the options of every store that a URL names, by scheme.
 
     >>> store_options("zip://a.txt::az://b/c.zip")
@@ -51,8 +54,8 @@ def extra_for(url: str) -> str | None:
     return next((_EXTRAS[name] for name in _SCHEME.findall(url) if name in _EXTRAS), None)
 
 
-def _s3_options() -> dict[str, Any]:
-    config: dict[str, Any] = {
+def _s3_options() -> Details:
+    config: Details = {
         "connect_timeout": CONNECT_SECONDS,
         "read_timeout": READ_SECONDS,
         "max_pool_connections": MAX_CONNECTIONS,
@@ -62,21 +65,21 @@ def _s3_options() -> dict[str, Any]:
     return {"config_kwargs": config | _configured("s3", "s3a").get("config_kwargs", {})}
 
 
-def _gcs_options() -> dict[str, Any]:
+def _gcs_options() -> Details:
     return {"requests_timeout": _aiohttp_limits()} | _configured("gs", "gcs")
 
 
-def _azure_options() -> dict[str, Any]:
+def _azure_options() -> Details:
     options = {"connection_timeout": CONNECT_SECONDS, "read_timeout": READ_SECONDS}
     return options | _configured("abfs", "az", "abfss", "adl")
 
 
-def _http_options() -> dict[str, Any]:
+def _http_options() -> Details:
     given = _configured("http", "https").get("client_kwargs", {})
     return {"client_kwargs": {"timeout": _aiohttp_limits()} | given}
 
 
-_OPTIONS: dict[str | None, Callable[[], dict[str, Any]]] = {
+_OPTIONS: dict[str | None, Callable[[], Details]] = {
     "s3": _s3_options,
     "gcs": _gcs_options,
     "azure": _azure_options,
@@ -84,7 +87,7 @@ _OPTIONS: dict[str | None, Callable[[], dict[str, Any]]] = {
 }
 
 
-def _configured(*schemes: str) -> dict[str, Any]:
+def _configured(*schemes: str) -> Details:
     """Return the user's settings of a store in fsspec's configuration or environment variables."""
     return {
         key: value
@@ -175,7 +178,7 @@ class RemoteTree:
                 yield complete
 
     @staticmethod
-    def entry(details: dict[str, Any]) -> Entry:
+    def entry(details: Details) -> Entry:
         """Return the entry of a file or folder from a store's details."""
         etag = next((details[key] for key in _ETAG_KEYS if details.get(key)), None)
         moment = next((details[key] for key in _TIME_KEYS if details.get(key)), None)

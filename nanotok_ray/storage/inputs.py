@@ -63,16 +63,6 @@ class FoundFiles:
 _BUCKETS = ("s3://", "gs://", "gcs://")
 
 
-def list_files(paths: Iterable[str]) -> list[InputFile]:
-    """Return the files of globs, files and folders, sorted by path, without duplicates.
-
-    Raises:
-        SourceError: A path matches nothing.
-    """
-    files = {file.path: file for path in paths for file in find_files(path).files}
-    return [files[path] for path in sorted(files)]
-
-
 def find_files(
     path: str, *, written: Mapping[str, str] = MappingProxyType({}), may_miss: bool = False
 ) -> FoundFiles:

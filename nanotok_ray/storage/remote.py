@@ -16,7 +16,7 @@ from nanotok_ray.storage.connect import MAX_CONNECTIONS, RemoteTree, connect
 from nanotok_ray.storage.inputs import open_input, version_of
 from nanotok_ray.storage.local import WholeFile
 from nanotok_ray.storage.retries import attempt, causes, has_status, transient_errors
-from nanotok_ray.storage.s3_object import s3_details
+from nanotok_ray.storage.s3_object import s3_entry
 from nanotok_ray.storage.tree import Entry, check_name, walk
 
 _CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
@@ -163,12 +163,13 @@ class RemoteStore:
     def size(self, name: str) -> int | None:
         """Return the size of a file in bytes, or None if it does not exist."""
         path = self._path(name)
-        look = s3_details if "s3" in self._file_system.protocol else type(self._file_system).info
+        if "s3" not in self._file_system.protocol:
+            entry = RemoteTree(self._file_system).look_at(path)
+            return None if entry is None or entry.is_folder else entry.size
         try:
-            details = self._attempt("access", name, lambda: look(self._file_system, path))
+            return self._attempt("access", name, lambda: s3_entry(self._file_system, path)).size
         except FileNotFoundError:
             return None
-        return int(details["size"]) if details["type"] == "file" else None
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return name and size of every file of the folder whose name begins with a prefix."""

@@ -184,7 +184,7 @@ class StoreRetryPolicy:
     """Limit of tries, including the first."""
     first_wait: float = 0.5
     """Seconds before the second try; doubled after every further failure."""
-    longest_wait: float = 4.0
+    max_wait: float = 4.0
     give_up_after: float = 60.0
     """Seconds after the first try after which no further try begins."""
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False, repr=False)
@@ -203,7 +203,7 @@ class StoreRetryPolicy:
         """
         if failures >= self.tries:
             return None
-        wait = min(self.first_wait * float(2 ** (failures - 1)), self.longest_wait)
+        wait = min(self.first_wait * float(2 ** (failures - 1)), self.max_wait)
         return wait * _JITTER.uniform(0.5, 1.0)
 
 

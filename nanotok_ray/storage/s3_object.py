@@ -3,14 +3,12 @@
 s3fs requests an object's size and version before it reads, which costs as much as a read.
 """
 
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from fsspec import AbstractFileSystem
 from fsspec.asyn import sync
 
-from nanotok_ray.storage.connect import RemoteTree
+from nanotok_ray.storage.connect import Details, RemoteTree
 from nanotok_ray.storage.retries import has_status
 from nanotok_ray.storage.tree import Entry
 
@@ -18,30 +16,29 @@ _FIRST_BYTES = 1 << 20
 """Bytes that opening fetches: the whole of a small object."""
 
 
-def s3_details(file_system: AbstractFileSystem, path: str) -> dict[str, Any]:
-    """Return the details of an object; a missing object is not searched as a folder.
+def s3_entry(file_system: AbstractFileSystem, path: str) -> Entry:
+    """Return the entry of an object; a missing object is not searched as a folder.
 
     Raises:
         FileNotFoundError: The object does not exist.
     """
-    found = file_system.call_s3("head_object", **_target(file_system, path))
-    return _details(path, found, size=found["ContentLength"])
+    answer = _head(file_system, path)
+    return _entry(path, answer, size=answer["ContentLength"])
 
 
-def _target(file_system: AbstractFileSystem, path: str) -> dict[str, Any]:
+def _head(file_system: AbstractFileSystem, path: str) -> Details:
+    answer: Details = file_system.call_s3("head_object", **_target(file_system, path))
+    return answer
+
+
+def _target(file_system: AbstractFileSystem, path: str) -> Details:
     bucket, key, version = file_system.split_path(path)
     named = {"VersionId": version} if version else {}
     return {"Bucket": bucket, "Key": key, **named, **file_system.req_kw}
 
 
-def _details(path: str, answer: Mapping[str, Any], *, size: int) -> dict[str, Any]:
-    return {
-        "name": path,
-        "type": "file",
-        "size": size,
-        "ETag": answer.get("ETag"),
-        "LastModified": answer.get("LastModified"),
-    }
+def _entry(path: str, answer: Details, *, size: int) -> Entry:
+    return RemoteTree.entry({**answer, "name": path, "type": "file", "size": size})
 
 
 class S3Object:
@@ -69,9 +66,9 @@ class S3Object:
         end = self._start + len(self._data)
         if not self._start <= start <= stop <= end:
             first = end if self._start <= start <= end else start
-            kept = self._data[start - self._start :] if first == end else b""
+            rest = self._data[start - self._start :] if first == end else b""
             ahead = self._fetch(first, min(stop + self._block_bytes, self.entry.size or 0))
-            self._start, self._data = start, memoryview(b"".join((kept, ahead)))
+            self._start, self._data = start, memoryview(b"".join((rest, ahead)))
         data = self._data[start - self._start : stop - self._start]
         self._position += len(data)
         return data
@@ -88,34 +85,28 @@ class S3Object:
             # The range is valid only if the object contains its first byte.
             if not has_status(error, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
                 raise
-            details = s3_details(self._file_system, self._path)
-            return self._pin(details), 0, memoryview(b"")
+            answer = _head(self._file_system, self._path)
+            return self._pin(answer, size=answer["ContentLength"]), 0, memoryview(b"")
         start, size = 0, len(data)
-        if found := answer.get("ContentRange"):  # bytes 0-99/1000
-            ends, _, total = found.split()[1].partition("/")
+        if stored := answer.get("ContentRange"):  # bytes 0-99/1000
+            ends, _, total = stored.split()[1].partition("/")
             start, size = int(ends.partition("-")[0]), int(total)
-        details = _details(self._path, answer, size=size)
-        return self._pin(details), start, memoryview(data)
+        return self._pin(answer, size=size), start, memoryview(data)
 
-    def _pin(self, details: dict[str, Any]) -> Entry:
+    def _pin(self, answer: Details, *, size: int) -> Entry:
         """Request only this version from now on."""
-        if details["ETag"]:
-            self._condition = {"IfMatch": details["ETag"]}
-        return RemoteTree.entry(details)
+        if etag := answer.get("ETag"):
+            self._condition = {"IfMatch": etag}
+        return _entry(self._path, answer, size=size)
 
     def _fetch(self, start: int, stop: int) -> bytes:
         return self._ask(f"{start}-{stop - 1}")[0] if start < stop else b""
 
-    def _ask(self, wanted: str) -> tuple[bytes, dict[str, Any]]:
-        found: tuple[bytes, dict[str, Any]] = sync(self._file_system.loop, self._get, wanted)
-        return found
-
-    async def _get(self, wanted: str) -> tuple[bytes, dict[str, Any]]:
+    def _ask(self, wanted: str) -> tuple[bytes, Details]:
         options = _target(self._file_system, self._path) | self._condition
-        answer = await self._file_system._call_s3(  # noqa: SLF001 - for those who await
-            "get_object", Range=f"bytes={wanted}", **options
-        )
+        answer = self._file_system.call_s3("get_object", Range=f"bytes={wanted}", **options)
         try:
-            return await answer["Body"].read(), answer
+            data: bytes = sync(self._file_system.loop, answer["Body"].read)
         finally:
             answer["Body"].close()
+        return data, answer

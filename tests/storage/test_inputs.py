@@ -13,7 +13,6 @@ from nanotok_ray.storage import (
     InputFile,
     StoreRetryPolicy,
     find_files,
-    list_files,
     use_retry_policy,
 )
 
@@ -81,21 +80,16 @@ def test_a_path_expands_to_its_files_below_its_fixed_folder(folder, path, root, 
 def test_a_path_without_matches_is_named(folder, path):
     folder.remove("web/é.parquet")
     with pytest.raises(SourceError) as caught:
-        list_files([f"{folder.url}/a.parquet", f"{folder.url}/{path}"])
+        find_files(f"{folder.url}/{path}")
     assert f"{path} matches no file" in str(caught.value)
-
-
-def test_a_file_named_twice_is_listed_once_and_all_are_sorted(folder):
-    files = list_files([f"{folder.url}/{path}" for path in ["b.*", "*.parquet", "a.parquet"]])
-    expected = ["a.parquet", "b.parquet", "b.txt"]
-    assert [file.path for file in files] == [folder.join(name) for name in expected]
 
 
 def test_a_file_has_one_time_for_any_way_of_finding_it_with_nanoseconds_on_a_disk(tmp_path):
     path, moment = tmp_path / "a", 1_700_000_000_123_456_789
     path.write_bytes(b"12")
     os.utime(path, ns=(1, moment))
-    assert list_files([str(path)]) == [InputFile(path=str(path), size=2, mtime_ns=moment)]
+    expected = InputFile(path=str(path), size=2, mtime_ns=moment)
+    assert find_files(str(path)).files == (expected,)
     url = f"memory:///{uuid.uuid4().hex}"
     Folder(url).write_whole("a", b"1")
     named, listed = find_files(f"{url}/a").files, find_files(url).files

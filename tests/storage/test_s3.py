@@ -20,7 +20,6 @@ from nanotok_ray.storage import (
     connect,
     find_files,
     inputs,
-    list_files,
     open_input,
     use_retry_policy,
     version_of,
@@ -78,7 +77,7 @@ def uploads(folder) -> list:
 def test_a_found_object_has_its_size_and_etag(folder):
     folder.write_whole("a/b.bin", b"abc")
     folder.write_whole("c", b"")
-    (found,) = list_files([f"{folder.url}/*/b.*"])
+    (found,) = find_files(f"{folder.url}/*/b.*").files
     assert (found.path, found.size) == (folder.join("a/b.bin"), 3)
     assert found.etag == hashlib.md5(b"abc").hexdigest()
 
@@ -334,15 +333,15 @@ def test_a_whole_job_on_s3_writes_what_it_writes_on_a_disk(proxy, folder, tmp_pa
 def fetched(monkeypatch) -> list[int]:
     """Return a list of the bytes requested by every read of an object."""
     sizes: list[int] = []
-    call = S3FileSystem._call_s3
+    call = S3FileSystem.call_s3
 
-    async def counted(self, method, *settings, **options):
-        answer = await call(self, method, *settings, **options)
+    def counted(self, method, *settings, **options):
+        answer = call(self, method, *settings, **options)
         if method == "get_object":
             sizes.append(answer["ContentLength"])
         return answer
 
-    monkeypatch.setattr(S3FileSystem, "_call_s3", counted)
+    monkeypatch.setattr(S3FileSystem, "call_s3", counted)
     return sizes
 
 

@@ -28,7 +28,7 @@ from nanotok_ray.storage import (
     connect,
     current_retry_policy,
     extra_for,
-    list_files,
+    find_files,
     open_input,
     read_start,
     store_options,
@@ -138,7 +138,7 @@ def test_sources_are_read_byte_for_byte(serve, tmp_path, handler):
     for name, options in pieces.items():
         assert same_pieces(f"{proxy.url}/{name}", tmp_path / name, **options)
     assert len(proxy.faults) >= 2
-    (found,) = list_files([f"{proxy.url}/a.parquet"])
+    (found,) = find_files(f"{proxy.url}/a.parquet").files
     assert found.size == (tmp_path / "a.parquet").stat().st_size
 
 
