@@ -15,6 +15,7 @@ from nanotok_ray.dialects.detect import (
 )
 from nanotok_ray.dialects.fields import (
     MALFORMED,
+    JsonObject,
     kind_of,
     object_of,
     reason_of,
@@ -38,6 +39,7 @@ __all__ = [
     "METADATA",
     "VISION_DIALECTS",
     "Dialect",
+    "JsonObject",
     "columns_of",
     "detect",
     "detect_columns",

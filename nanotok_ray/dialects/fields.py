@@ -5,6 +5,9 @@ from typing import Any, Final
 
 from nanotok_ray.errors import SourceError
 
+JsonObject = dict[str, Any]
+"""An object of a user's JSON: a document, a message or a row, with values of any type."""
+
 MAX_QUOTED_CHARS = 200
 """Maximum number of characters of a document's own text in a reason."""
 
@@ -75,7 +78,7 @@ def quoted(value: object) -> str:
     return f"{value[:MAX_QUOTED_CHARS]!r}{cut}"
 
 
-def object_of(value: object) -> dict[str, Any]:
+def object_of(value: object) -> JsonObject:
     """Return the value unchanged if it is an object.
 
     Raises:
@@ -86,7 +89,7 @@ def object_of(value: object) -> dict[str, Any]:
     return value
 
 
-def list_of(value: dict[str, Any], name: str) -> list[Any]:
+def list_of(value: JsonObject, name: str) -> list[Any]:
     """Return the list that a field holds.
 
     Raises:
@@ -99,7 +102,7 @@ def list_of(value: dict[str, Any], name: str) -> list[Any]:
     return found
 
 
-def string_of(value: dict[str, Any], *names: str) -> str:
+def string_of(value: JsonObject, *names: str) -> str:
     """Return the string of the first of these fields that is present.
 
     >>> string_of({"response": None, "completion": "yes"}, "response", "completion")
@@ -117,7 +120,7 @@ def string_of(value: dict[str, Any], *names: str) -> str:
     raise SourceError(f"field is missing: {' or '.join(map(repr, names))}")
 
 
-def optional_string_of(value: dict[str, Any], name: str) -> str | None:
+def optional_string_of(value: JsonObject, name: str) -> str | None:
     """Return the string of a field, or None if it is absent or null.
 
     Raises:
@@ -129,7 +132,7 @@ def optional_string_of(value: dict[str, Any], name: str) -> str | None:
     raise SourceError(f"field is not a string: {name!r} is {kind_of(found)}")
 
 
-def _check_present(value: dict[str, Any], name: str) -> None:
+def _check_present(value: JsonObject, name: str) -> None:
     if name not in value:
         raise SourceError(f"field is missing: {name!r}")
     if value[name] is None:

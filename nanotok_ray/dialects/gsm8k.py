@@ -5,15 +5,14 @@ A JSON value or an answer is converted to the messages or parts that nanochat ma
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from nanotok_ray.dialects.fields import object_of, string_of
+from nanotok_ray.dialects.fields import JsonObject, object_of, string_of
 
 _RUN = re.compile(r"([^>]+)(>>)?")
 _ANSWER = re.compile(r"#### (\-?[0-9\.\,]+)")
 
 
-def messages_of(value: object) -> list[dict[str, Any]]:
+def messages_of(value: object) -> list[JsonObject]:
     """Return the two messages of a document.
 
     Raises:

@@ -1,9 +1,10 @@
 """Dialects of conversations whose documents are lists of messages, pairs, or turns."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from nanotok_ray.dialects.fields import (
+    JsonObject,
     kind_of,
     list_of,
     object_of,
@@ -15,7 +16,7 @@ from nanotok_ray.dialects.tools import calls_as_parts
 from nanotok_ray.errors import SourceError
 
 
-def messages_of(value: object) -> list[dict[str, Any]]:
+def messages_of(value: object) -> list[JsonObject]:
     """Return the messages of a document.
 
     >>> messages_of({"messages": [{"role": "user", "content": "hi"}], "id": 7})
@@ -43,7 +44,7 @@ def messages_of(value: object) -> list[dict[str, Any]]:
     return messages
 
 
-def _check_has(message: dict[str, Any], number: int, key: str) -> None:
+def _check_has(message: JsonObject, number: int, key: str) -> None:
     if key not in message:
         raise SourceError(f"message {number} has no {key!r}")
 
@@ -51,7 +52,7 @@ def _check_has(message: dict[str, Any], number: int, key: str) -> None:
 _MIN_MESSAGES = 2
 
 
-def customjson_messages_of(value: object) -> list[dict[str, Any]]:
+def customjson_messages_of(value: object) -> list[JsonObject]:
     """Return the messages of a document.
 
     Raises:
@@ -84,7 +85,7 @@ def _check(message: object, number: int) -> None:
         raise AssertionError(text)  # noqa: TRY004 - nanochat's
 
 
-def pairs_messages_of(value: object) -> list[dict[str, Any]]:
+def pairs_messages_of(value: object) -> list[JsonObject]:
     """Return the messages of a document; `completion` is read if there is no `response`.
 
     >>> pairs_messages_of({"prompt": "hi", "completion": "hello"})
@@ -101,13 +102,13 @@ def pairs_messages_of(value: object) -> list[dict[str, Any]]:
     return _after_system(document, messages)
 
 
-def _after_system(document: dict[str, Any], messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _after_system(document: JsonObject, messages: list[JsonObject]) -> list[JsonObject]:
     """Return the messages, after that of the field `system` unless it is empty."""
     system = optional_string_of(document, "system")
     return [{"role": "system", "content": system}, *messages] if system else messages
 
 
-def alpaca_messages_of(value: object) -> list[dict[str, Any]]:
+def alpaca_messages_of(value: object) -> list[JsonObject]:
     r"""Return the messages of a document; an empty line separates the instruction and the input.
 
     >>> row = {"instruction": "Add.", "input": "1, 2", "output": "3", "history": [["hi", "yo"]]}
@@ -126,7 +127,7 @@ def alpaca_messages_of(value: object) -> list[dict[str, Any]]:
     return _after_system(document, [*_history(document), *messages])
 
 
-def _history(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _history(document: JsonObject) -> Iterator[JsonObject]:
     """Yield the messages of earlier turns, each a pair of what the user and the assistant said."""
     pairs = document.get("history")
     for number, pair in enumerate([] if pairs is None else list_of(document, "history")):
@@ -146,7 +147,7 @@ SPEAKERS: Final = {
 """The role of each known speaker."""
 
 
-def sharegpt_messages_of(value: object) -> list[dict[str, Any]]:
+def sharegpt_messages_of(value: object) -> list[JsonObject]:
     """Return the messages of a document.
 
     >>> turns = [{"from": "human", "value": "hi"}]
@@ -170,7 +171,7 @@ def sharegpt_messages_of(value: object) -> list[dict[str, Any]]:
     return [{"role": "system", "content": system}, *messages]
 
 
-def _message(turn: object, number: int) -> dict[str, Any]:
+def _message(turn: object, number: int) -> JsonObject:
     if not isinstance(turn, dict):
         raise SourceError(f"turn is not an object: turn {number} is {kind_of(turn)}")
     for key in ("from", "value"):

@@ -6,15 +6,13 @@ assistant. Messages without calls are unchanged; ambiguous calls are rejected.
 
 from typing import Any
 
-from nanotok_ray.dialects.fields import kind_of, quoted, value_of_text
+from nanotok_ray.dialects.fields import JsonObject, kind_of, quoted, value_of_text
 from nanotok_ray.errors import SourceError
 
 _ONLY = "only python, with the one argument code, maps onto <|python_start|>"
 
-Message = dict[str, Any]
 
-
-def calls_as_parts(messages: list[Message]) -> list[Message]:
+def calls_as_parts(messages: list[JsonObject]) -> list[JsonObject]:
     """Return messages in which tool calls and their answers are parts of the assistant's turns.
 
     Raises:
@@ -22,7 +20,7 @@ def calls_as_parts(messages: list[Message]) -> list[Message]:
     """
     if not any(_calls_of(message, number) for number, message in enumerate(messages)):
         return messages
-    turns: list[Message] = []
+    turns: list[JsonObject] = []
     position = 0
     while position < len(messages):
         message = messages[position]
@@ -37,7 +35,7 @@ def calls_as_parts(messages: list[Message]) -> list[Message]:
     return turns
 
 
-def _calls_of(message: Message, number: int) -> list[Any]:
+def _calls_of(message: JsonObject, number: int) -> list[Any]:
     """Return the calls of a message, or no calls if the message is not the assistant's."""
     if message["role"] != "assistant":
         return []
@@ -51,7 +49,7 @@ def _calls_of(message: Message, number: int) -> list[Any]:
     return calls
 
 
-def _turn(messages: list[Message], position: int) -> tuple[list[Any], int]:
+def _turn(messages: list[JsonObject], position: int) -> tuple[list[Any], int]:
     """Return the parts of a turn that begins with a message with calls, and the position after."""
     parts = _parts_of_content(messages[position], position, with_empty=False)
     while calls := _calls_of(messages[position], position):
@@ -68,7 +66,7 @@ def _turn(messages: list[Message], position: int) -> tuple[list[Any], int]:
     return parts, position + 1
 
 
-def _parts_of_content(message: Message, number: int, *, with_empty: bool) -> list[Any]:
+def _parts_of_content(message: JsonObject, number: int, *, with_empty: bool) -> list[Any]:
     """Return the content of a message, without its calls, as parts."""
     content = message.get("content")
     if isinstance(content, list):
@@ -118,7 +116,7 @@ def _refused(name: str, why: str) -> SourceError:
     return SourceError(f"tool call not understood: {quoted(name)} {why}; {_ONLY}")
 
 
-def _answer_of(messages: list[Message], position: int, name: str) -> str:
+def _answer_of(messages: list[JsonObject], position: int, name: str) -> str:
     """Return the output of the tool for a call, which the message at this position must hold."""
     if position == len(messages):
         raise SourceError(f"tool call has no answer: {quoted(name)} is followed by no message")

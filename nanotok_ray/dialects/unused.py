@@ -1,10 +1,11 @@
 """Text of a document that its dialect does not render, by the keys that hold it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from nanotok_ray.dialects.detect import Dialect, columns_of
+from nanotok_ray.dialects.fields import JsonObject
 
 METADATA: Final = (
     *("id", "*_id", "ids", "uuid", "key", "index", "idx", "hash", "*_hash", "md5", "sha256"),
@@ -81,7 +82,7 @@ def unused_text(value: object, dialect: Dialect) -> Counter[str]:
     return found
 
 
-def _of_message(message: dict[str, Any], dialect: str) -> Iterator[str]:
+def _of_message(message: JsonObject, dialect: str) -> Iterator[str]:
     """Yield the keys of a message, its parts and its calls."""
     used = _USED[dialect]
     if dialect != "messages":
@@ -98,7 +99,7 @@ def _of_message(message: dict[str, Any], dialect: str) -> Iterator[str]:
         yield from _with_text(call["function"], _FUNCTION)
 
 
-def _with_text(value: Mapping[str, object], used: Collection[str | None]) -> Iterator[str]:
+def _with_text(value: JsonObject, used: Collection[str | None]) -> Iterator[str]:
     return (name for name, field in value.items() if name not in used and holds_text(field))
 
 

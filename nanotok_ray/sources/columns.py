@@ -1,10 +1,10 @@
 """Chooses the column or field of the text of a file, from its first documents."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from nanotok_ray.dialects import is_metadata
+from nanotok_ray.dialects import JsonObject, is_metadata
 from nanotok_ray.errors import SourceError
 from nanotok_ray.units import few
 
@@ -30,7 +30,7 @@ class TextColumn:
     others: tuple[str, ...] = ()
 
 
-def text_column(documents: Sequence[Mapping[str, Any]], *, strings: Collection[str]) -> TextColumn:
+def text_column(documents: Sequence[JsonObject], *, strings: Collection[str]) -> TextColumn:
     """Return the column or field of the text.
 
     A name of `TEXT_NAMES` is chosen first, otherwise the only column that holds text. If none does,
@@ -74,7 +74,7 @@ def text_column(documents: Sequence[Mapping[str, Any]], *, strings: Collection[s
     return TextColumn(choices[0])
 
 
-def text_field(documents: Sequence[Mapping[str, Any]]) -> TextColumn:
+def text_field(documents: Sequence[JsonObject]) -> TextColumn:
     """Return the field of the text of JSON objects, as `text_column` does.
 
     Raises:
@@ -85,7 +85,7 @@ def text_field(documents: Sequence[Mapping[str, Any]]) -> TextColumn:
     return text_column(documents, strings=list(strings))
 
 
-def _holds_text(name: str, documents: Sequence[Mapping[str, Any]]) -> bool:
+def _holds_text(name: str, documents: Sequence[JsonObject]) -> bool:
     if is_metadata(name):
         return False
     texts = [text for row in documents if (text := _longest_string(row.get(name)))]

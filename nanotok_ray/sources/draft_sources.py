@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from nanotok_ray.errors import RecipeError, SourceError
 from nanotok_ray.formats import RESERVED_NAMES
@@ -99,6 +99,10 @@ def find_paths(paths: Sequence[str], *, output: str, on_look: OnLook = ignore_lo
     return NamedPaths(files=files, roots=roots, patterns=patterns, hidden=hidden)
 
 
+RecipeKeys = dict[str, str | bool | list[str]]
+"""Keys of a source of a recipe with their values."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DraftedSource:
     """A source for files of one folder and shape."""
@@ -114,10 +118,10 @@ class DraftedSource:
     """The source of an existing recipe to which the paths are added."""
 
     @property
-    def keys(self) -> dict[str, Any]:
+    def keys(self) -> RecipeKeys:
         """The keys of the recipe that differ from the default, and the split of texts."""
         shape, suffixes = self.shape, {split_suffix(item.file.path)[0] for item in self.members}
-        keys: dict[str, Any] = {"name": self.name, "kind": shape.kind, "paths": list(self.paths)}
+        keys: RecipeKeys = {"name": self.name, "kind": shape.kind, "paths": [*self.paths]}
         if suffixes - SUFFIX_FORMATS.keys():
             keys["format"] = shape.format
         if shape.column:

@@ -1,14 +1,14 @@
 """The text of a drafted recipe: TOML with comments."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from glob import escape
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 from nanotok_ray.recipe.problems import lines_of
-from nanotok_ray.sources.draft_sources import HOW, DraftedSource
+from nanotok_ray.sources.draft_sources import HOW, DraftedSource, RecipeKeys
 from nanotok_ray.sources.shape import SeenFile
 from nanotok_ray.storage import static_parts
 from nanotok_ray.units import few, quantity
@@ -86,7 +86,7 @@ def source_text(
         is_late: whether the tokenizer exists, and is kept.
         excludes_unusable: as for `recipe_text`.
     """
-    keys: dict[str, Any] = dict(source.keys)
+    keys = source.keys
     if is_counted:
         keys["count"] = True
     others = [item for item in source.others if excludes_unusable or item.is_unused]
@@ -103,9 +103,9 @@ def source_text(
     return "".join(lines)
 
 
-def _comment(source: DraftedSource, key: str, keys: Mapping[str, Any]) -> str:
+def _comment(source: DraftedSource, key: str, keys: RecipeKeys) -> str:
     shape = source.shape
-    is_share = keys.get("split", "").startswith("share")
+    is_share = str(keys.get("split")).startswith("share")
     comments = {
         "name": "also the name of its folder in the output",
         "kind": {

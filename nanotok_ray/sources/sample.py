@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from nanotok_ray.chat import PLACEHOLDER, texts_of
-from nanotok_ray.dialects import Dialect, detect, kind_of
+from nanotok_ray.dialects import Dialect, JsonObject, detect, kind_of
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
@@ -218,7 +218,7 @@ def _unread(source: SourceRecipe, sampled: Sequence[SampledFile]) -> tuple[str, 
     return (unread_note(source, found),) if found else ()
 
 
-def _objects(item: SampledFile) -> list[dict[str, Any]]:
+def _objects(item: SampledFile) -> list[JsonObject]:
     """Return the first documents of JSON lines that are objects."""
     values = item.start.values() if item.file.format == "jsonl" else ()
     return [value for value in values if isinstance(value, dict)]
@@ -315,14 +315,14 @@ def _encoding(start: bytes) -> str | None:
     return None
 
 
-def _field_names(value: dict[str, Any]) -> Iterator[str]:
+def _field_names(value: JsonObject) -> Iterator[str]:
     for name in list(value)[:_MAX_FIELDS]:
         yield repr(name[:_MAX_CHARS])
     if len(value) > _MAX_FIELDS:
         yield f"and {len(value) - _MAX_FIELDS:,} more"
 
 
-def _advice_on_fields(value: dict[str, Any]) -> str:
+def _advice_on_fields(value: JsonObject) -> str:
     if is_preference(value):
         return f"It is {PREFERENCES}"
     dialect = detect(value, kind="chat")

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from nanotok_ray.dialects import detect_columns, value_of
+from nanotok_ray.dialects import JsonObject, detect_columns, value_of
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.sources.columns import (
@@ -171,7 +171,7 @@ def _parquet_shape(path: str, *, column: str | None) -> Shape | None:
     )
 
 
-def _first_rows(path: str) -> list[dict[str, Any]]:
+def _first_rows(path: str) -> list[JsonObject]:
     """Return the first rows of a parquet file; none if they cannot be read."""
     select = partial(text_columns, url=path)
     batch = first_rows(path, select, max_document_bytes=_MAX_ROW_BYTES)
