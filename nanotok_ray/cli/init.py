@@ -68,7 +68,7 @@ def init(arguments: Arguments) -> int:
         on_event(Activity(text=f"looking at {', '.join(arguments.files)}"))
         output = f"{base}-tokens"
         named = find_paths(arguments.files, output=output, on_look=_on_look(on_event))
-        draft = _draft(arguments, named, on_event, output=output)
+        draft = _draft(arguments, named, on_event, excludes_unusable=True)
     target.write_text(draft.text, "utf-8")
     values = {"status": "done", "recipe": str(target), "found": draft.found, "unread": draft.unread}
     arguments.console.result(
@@ -216,7 +216,11 @@ def _contradictions(
 
 
 def _draft(
-    arguments: Arguments, named: "NamedPaths", on_event: "OnEvent", *, output: str | None = None
+    arguments: Arguments,
+    named: "NamedPaths",
+    on_event: "OnEvent",
+    *,
+    excludes_unusable: bool = False,
 ) -> "Draft":
     """Draft a recipe for files: for an output, or to be read by a person first."""
     from nanotok_ray.cli.inputs import rules_of, with_flags
@@ -225,10 +229,9 @@ def _draft(
 
     draft = draft_recipe(
         named,
-        output=output or arguments.output,
         vocab_size=arguments.vocab_size or DEFAULT_VOCAB_SIZE,
         rules=rules_of(arguments),
-        excludes_unusable=output is not None,
+        excludes_unusable=excludes_unusable,
         on_look=_on_look(on_event),
     )
     if not draft.text:

@@ -5,10 +5,11 @@ slices) and, for each slice, batches of documents with counts of quarantined one
 """
 
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
-from nanotok_ray.sources.draft import Draft, SavedRecipe, draft_recipe, extend_recipe
-from nanotok_ray.sources.draft_sources import KnownSource, NamedPaths, find_paths
+from nanotok_ray.sources.draft import SavedRecipe, draft_recipe, extend_recipe
+from nanotok_ray.sources.draft_sources import Draft, KnownSource, NamedPaths, find_paths
 from nanotok_ray.sources.files import DocumentRules, Piece, ResolvedSource
-from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named, suffix_format
+from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named
+from nanotok_ray.sources.names import suffix_format
 from nanotok_ray.sources.piece_reader import PieceReader, read_piece
 from nanotok_ray.sources.plan import (
     Plan,

@@ -1,18 +1,15 @@
 """Drafts a recipe for unknown files, and extends a drafted recipe when files are added."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe import Recipe, SourceRecipe, parse_recipe
-from nanotok_ray.recipe.text import absolute_path
 from nanotok_ray.sources.draft_sources import (
-    Drafted,
+    Draft,
     DraftedSource,
     KnownSource,
     NamedPaths,
-    conversion,
     draft_sources,
-    unread_lines,
 )
 from nanotok_ray.sources.draft_text import (
     IMAGES,
@@ -25,30 +22,12 @@ from nanotok_ray.sources.draft_text import (
 from nanotok_ray.sources.listing import Listing, list_source
 from nanotok_ray.sources.named_files import ReadingRules
 from nanotok_ray.sources.resolve import OnLook, ignore_looks
-from nanotok_ray.sources.unusable import UnusableFile
 from nanotok_ray.units import few
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
-    """A drafted or an extended recipe, and the findings about the files."""
-
-    text: str
-    """The recipe as TOML with comments; empty if no file can be used."""
-    found: tuple[str, ...]
-    """One line for each source that was drafted."""
-    unread: tuple[str, ...]
-    """One line for each reason why files have no source."""
-    unused: tuple[str, ...]
-    """Those of these lines on files that are no part of a corpus that is read."""
-    unusable: tuple[UnusableFile, ...]
-    """The other files without a source, which cannot be used."""
 
 
 def draft_recipe(
     named: NamedPaths,
     *,
-    output: str,
     vocab_size: int,
     rules: ReadingRules = ReadingRules(),  # noqa: B008 - immutable
     excludes_unusable: bool = True,
@@ -58,7 +37,6 @@ def draft_recipe(
 
     Args:
         named: the files, from `find_paths`.
-        output: the output folder of the recipe, local or a URL.
         vocab_size: the vocabulary size of the recipe.
         rules: the rules by which the files are read; a format and a column are otherwise chosen.
         excludes_unusable: whether the recipe excludes the files that cannot be used, by name.
@@ -68,29 +46,16 @@ def draft_recipe(
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    drafted = draft_sources(named, rules=rules, on_look=on_look)
-    text = ""
-    if drafted.sources:
-        text = recipe_text(
-            drafted.sources,
-            output=absolute_path(output),
-            vocab_size=vocab_size,
-            excludes_unusable=excludes_unusable,
-        )
-    return _draft(drafted, text)
-
-
-def _draft(drafted: Drafted, text: str) -> Draft:
-    return Draft(
-        text=text,
-        found=tuple(source.found_line() for source in drafted.sources),
-        unread=tuple(unread_lines((*drafted.unusable, *drafted.unused))),
-        unused=tuple(unread_lines(drafted.unused)),
-        unusable=tuple(
-            UnusableFile(path=item.file.path, reason=f"{item.problem}{conversion(item)}")
-            for item in drafted.unusable
-        ),
+    draft = draft_sources(named, rules=rules, on_look=on_look)
+    if not draft.sources:
+        return draft
+    text = recipe_text(
+        draft.sources,
+        output=named.output,
+        vocab_size=vocab_size,
+        excludes_unusable=excludes_unusable,
     )
+    return replace(draft, text=text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,30 +158,30 @@ def extend_recipe(
             tokens of images.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    drafted = draft_sources(named, rules=rules, known=saved.sources, on_look=on_look)
+    draft = draft_sources(named, rules=rules, known=saved.sources, on_look=on_look)
     text = saved.text
-    if drafted.sources:
-        _check_extension(saved, drafted)
+    if draft.sources:
+        _check_extension(saved, draft)
         names = [source.name for source in saved.recipe.sources]
-        text = extended_text(text, names, drafted.sources, is_late=is_late)
+        text = extended_text(text, names, draft.sources, is_late=is_late)
     if not is_late and not saved.is_edited:
         text = text.replace(NOT_COUNTED, "")
-    return _draft(drafted, text)
+    return replace(draft, text=text)
 
 
-def _check_extension(saved: SavedRecipe, drafted: Drafted) -> None:
+def _check_extension(saved: SavedRecipe, draft: Draft) -> None:
     """Raise an error if the sources of new files cannot be added to a recipe."""
-    has_images = any(source.shape.kind == "vision" for source in drafted.sources)
+    has_images = any(source.shape.kind == "vision" for source in draft.sources)
     lacks_tokens = has_images and not saved.recipe.tokenizer.extend
     if not saved.is_edited and not lacks_tokens:
         return
-    files = [item.file.path for source in drafted.sources for item in source.members]
+    files = [item.file.path for source in draft.sources for item in source.members]
     why = "was edited" if saved.is_edited else "has no special tokens for images"
     tokens = f"\n\n[tokenizer]\n{IMAGES.rstrip()}" if lacks_tokens else ""
     raise RecipeError(
         f"{saved.name} {why}, and no source of it reads {few(files)}: add the lines below, or name "
         f"the files in exclude; `nanotok prepare {saved.name}` runs it as it is\n\n"
-        + "\n".join(_addition(source) for source in drafted.sources)
+        + "\n".join(_addition(source) for source in draft.sources)
         + tokens
     )
 

@@ -8,7 +8,7 @@ import glob
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nanotok_ray.errors import RecipeError, SourceError
@@ -19,20 +19,23 @@ from nanotok_ray.sources.listing import Listing
 from nanotok_ray.sources.named_files import ReadingRules
 from nanotok_ray.sources.names import (
     ARRAY,
+    PLAIN_FORMATS,
     SUFFIX_FORMATS,
     TABLE,
     convertible,
+    drafted_format,
     is_table,
     matches,
+    recipe_format,
     split_suffix,
-    suffix_format,
     whole_suffix,
 )
 from nanotok_ray.sources.plan_build import MAX_LAST_SHARE, last_share
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
-from nanotok_ray.sources.shape import PLAIN_FORMATS, SeenFile, Shape, guessed_format, look_at
+from nanotok_ray.sources.shape import SeenFile, Shape, look_at
 from nanotok_ray.sources.start import in_threads
+from nanotok_ray.sources.unusable import UnusableFile
 from nanotok_ray.storage import InputFile, find_files
 from nanotok_ray.units import few, format_bytes, masked_url, quantity
 
@@ -57,6 +60,8 @@ class NamedPaths:
     """The path that names each file; None for a file in a named folder."""
     hidden: Mapping[str, InputFile]
     """The files of named folders that are skipped only because of their names."""
+    output: str
+    """The output folder of the recipe for the files: an absolute path or a URL."""
 
 
 def find_paths(paths: Sequence[str], *, output: str, on_look: OnLook = ignore_looks) -> NamedPaths:
@@ -96,7 +101,7 @@ def find_paths(paths: Sequence[str], *, output: str, on_look: OnLook = ignore_lo
             else:
                 patterns.setdefault(file.path, path)
         hidden |= {file.path: file for file in found.hidden}
-    return NamedPaths(files=files, roots=roots, patterns=patterns, hidden=hidden)
+    return NamedPaths(files=files, roots=roots, patterns=patterns, hidden=hidden, output=output)
 
 
 RecipeKeys = dict[str, str | bool | list[str]]
@@ -167,17 +172,42 @@ class DraftedSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drafted:
-    """The sources for files, and the files without a source."""
+class Draft:
+    """A drafted or an extended recipe, and the findings about the files."""
 
     sources: tuple[DraftedSource, ...]
-    unusable: tuple[SeenFile, ...]
-    """Files that cannot be used, with the reason."""
-    unused: tuple[SeenFile, ...] = field(default=())
+    unusable_files: tuple[SeenFile, ...]
+    """Files without a source that cannot be used, with the reason."""
+    unused_files: tuple[SeenFile, ...]
     """Files that are no part of a corpus that is read, with the reason."""
+    text: str = ""
+    """The recipe as TOML with comments; empty if no file can be used."""
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """One line for each source that was drafted."""
+        return tuple(source.found_line() for source in self.sources)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """One line for each reason why files have no source."""
+        return tuple(_unread_lines((*self.unusable_files, *self.unused_files)))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Those of these lines on files that are no part of a corpus that is read."""
+        return tuple(_unread_lines(self.unused_files))
+
+    @property
+    def unusable(self) -> tuple[UnusableFile, ...]:
+        """The other files without a source, which cannot be used."""
+        return tuple(
+            UnusableFile(path=item.file.path, reason=f"{item.problem}{_conversion(item)}")
+            for item in self.unusable_files
+        )
 
 
-def unread_lines(items: Iterable[SeenFile]) -> list[str]:
+def _unread_lines(items: Iterable[SeenFile]) -> list[str]:
     """Return a line for each reason why files are not read."""
     reasons: dict[tuple[bool, str], list[SeenFile]] = defaultdict(list)
     for item in items:
@@ -197,10 +227,10 @@ def _unread_line(problem: str, items: Sequence[SeenFile], *, with_size: bool) ->
     line = f"{few(_names(items))}: {problem}{f', {size}' if with_size else ''}"
     if problem == _NO_FORMAT:
         line += "; --document-per-file reads each file as one document"
-    return f"{line}{conversion(items[0])}"
+    return f"{line}{_conversion(items[0])}"
 
 
-def conversion(item: SeenFile) -> str:
+def _conversion(item: SeenFile) -> str:
     """Return how to convert a file, or an empty string if that is unknown."""
     return f": {convertible(item.file.path)}" if item.problem in {ARRAY, TABLE} else ""
 
@@ -211,7 +241,7 @@ def draft_sources(
     rules: ReadingRules,
     known: Sequence["KnownSource"] = (),
     on_look: OnLook = ignore_looks,
-) -> Drafted:
+) -> Draft:
     """Open files and draft sources for them.
 
     Args:
@@ -240,14 +270,14 @@ def draft_sources(
         SeenFile(file, problem="a hidden or temporary name", is_unused=True)
         for path, file in named.hidden.items()
         if path not in decided | noted
-        and guessed_format(path.removesuffix(".tmp"))
+        and drafted_format(path.removesuffix(".tmp"))
         # Planning notes those that the paths of a source match.
         and not any(matches(path, pattern) for source in sources for pattern in source.paths)
     ]
-    return Drafted(
+    return Draft(
         sources=tuple(sources),
-        unusable=(*(item for item in unread if not item.is_unused), *refused),
-        unused=(*(item for item in unread if item.is_unused), *hidden),
+        unusable_files=(*(item for item in unread if not item.is_unused), *refused),
+        unused_files=(*(item for item in unread if item.is_unused), *hidden),
     )
 
 
@@ -267,7 +297,7 @@ class KnownSource:
     @property
     def format(self) -> str | None:
         """The format of its files, by its key or by the suffix of its paths."""
-        return self.recipe.format or next(filter(None, map(suffix_format, self.recipe.paths)), None)
+        return self.recipe.format or next(filter(None, map(recipe_format, self.recipe.paths)), None)
 
     def takes(self, shape: Shape, folder: str, suffixes: Collection[str]) -> bool:
         """Return whether the source can read more files without a change of its other files."""
@@ -305,7 +335,7 @@ def _look(file: InputFile, *, is_named: bool, rules: ReadingRules) -> SeenFile:
 
 
 def _format_of(path: str, *, is_named: bool, rules: ReadingRules) -> str | None:
-    known = guessed_format(path)
+    known = drafted_format(path)
     if rules.format is None:
         return known or ("document" if rules.document_per_file else None)
     is_read = is_named or rules.format in PLAIN_FORMATS or known == rules.format

@@ -9,6 +9,7 @@ from typing import Final
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources.names import (
+    PLAIN_FORMATS,
     SUFFIX_FORMATS,
     TABLE,
     by_likely_format,
@@ -16,14 +17,13 @@ from nanotok_ray.sources.names import (
     is_table,
     likely_format,
     matches,
+    recipe_format,
     split_suffix,
-    suffix_format,
     suffixes_text,
 )
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
 from nanotok_ray.units import few, format_bytes, masked_url, quantity
 
-_NO_COLUMNS: Final = ("lines", "document")
 _TEMPORARY: Final = ".tmp"
 
 
@@ -115,10 +115,10 @@ def _find(
 
 
 def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequence[InputFile]:
-    if not found.is_folder or source.format in _NO_COLUMNS:
+    if not found.is_folder or source.format in PLAIN_FORMATS:
         return found.files
     wanted = {source.format} if source.format else set(SUFFIX_FORMATS.values())
-    chosen = [file for file in found.files if suffix_format(file.path) in wanted]
+    chosen = [file for file in found.files if recipe_format(file.path) in wanted]
     if found.files and not chosen:
         suffixes = [suffix for suffix, name in SUFFIX_FORMATS.items() if name in wanted]
         choices = '"lines" (one document a line) or "document" (one a file)'
@@ -255,7 +255,7 @@ def unread_notes(
 def _is_of_format(path: str, source: SourceRecipe, suffixes: Collection[str]) -> bool:
     """Return whether a hidden file is likely to have documents of a source, by its suffixes."""
     path = path.removesuffix(_TEMPORARY)
-    if source.format in _NO_COLUMNS:
+    if source.format in PLAIN_FORMATS:
         return split_suffix(path)[0] in {*suffixes, ".txt", ".md"} - {""}
     return likely_format(path) in ({source.format} if source.format else {*SUFFIX_FORMATS.values()})
 
@@ -266,7 +266,7 @@ def format_of(path: str, *, source: SourceRecipe) -> str:
     Raises:
         SourceError: Neither the source nor the name of the file states it.
     """
-    format_name = source.format or suffix_format(path)
+    format_name = source.format or recipe_format(path)
     if format_name is None:
         raise SourceError(f"source {source.name!r}: {_no_format(path, source)}")
     if format_name == "parquet" and split_suffix(path)[1] is not None:

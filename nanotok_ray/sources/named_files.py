@@ -15,9 +15,10 @@ from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.sources.columns import TEXT_NAMES
 from nanotok_ray.sources.listing import conversion_advice
 from nanotok_ray.sources.names import (
-    SUFFIX_FORMATS,
+    NAMED_FORMATS,
     by_likely_format,
     split_suffix,
+    suffix_format,
     suffixes_text,
     whole_suffix,
 )
@@ -32,7 +33,6 @@ from nanotok_ray.units import few, masked_url
 NAME: Final = "corpus"
 """The name of the source of such files in messages."""
 
-_SUFFIXES = {**SUFFIX_FORMATS, ".txt": "lines"}
 _WITH_COLUMNS = ("parquet", "jsonl")
 _COLUMN = TEXT_NAMES[0]
 _SLICE_BYTES = 32 << 20  # small enough that the last slice takes a few seconds at most
@@ -99,15 +99,6 @@ class ReadingRules:
         if self.kind != "text":
             return self.column or ""
         return self.column if format_name in _WITH_COLUMNS else ""
-
-
-def suffix_format(path: str) -> str | None:
-    """Return the format of the suffix of a name, or None if it is unknown.
-
-    >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
-    ('lines', None)
-    """
-    return _SUFFIXES.get(split_suffix(path)[0])
 
 
 def find_named(
@@ -243,7 +234,7 @@ def _of_folder(path: str, found: FoundFiles, rules: ReadingRules) -> dict[str, s
     formats = {file: name for file, name in candidates.items() if name is not None}
     if not formats:
         raise SourceError(
-            f"no file below {path} ends in {', '.join(_SUFFIXES)} (also compressed): pass the "
+            f"no file below {path} ends in {', '.join(NAMED_FORMATS)} (also compressed): pass the "
             f"files, and set their format with --input-format{conversion_advice(files)}"
         )
     if len(kinds := sorted(set(formats.values()))) > 1:

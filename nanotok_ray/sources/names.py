@@ -16,6 +16,19 @@ COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 SUFFIX_FORMATS: Final = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """The formats that need no `format` in a recipe, by suffix."""
 
+NAMED_FORMATS: Final = {**SUFFIX_FORMATS, ".txt": "lines"}
+"""The formats of files that are named on a command line, by suffix."""
+
+DRAFTED_FORMATS: Final = {
+    **SUFFIX_FORMATS,
+    ".json": "jsonl",
+    **dict.fromkeys((".txt", ".text", ".md", ".rst"), "document"),
+}
+"""The formats of files for which a recipe is drafted, by suffix in any case."""
+
+PLAIN_FORMATS: Final = ("document", "lines")
+"""The formats without columns."""
+
 TABLE: Final = "CSV, which is not read"
 ARRAY: Final = "one JSON array, which is not read"
 """Reasons why a file is not read that `convertible` converts."""
@@ -37,13 +50,31 @@ def split_suffix(path: str) -> tuple[str, str | None]:
     return os.path.splitext(name)[1], compression  # noqa: PTH122 - may be of a URL
 
 
-def suffix_format(path: str) -> str | None:
-    """Return the format of the suffix of a file's name, whether compressed or not.
+def recipe_format(path: str) -> str | None:
+    """Return the format of a file that needs no `format` in a recipe, whether compressed or not.
 
-    >>> suffix_format("a/b.jsonl.gz"), suffix_format("a/b.txt")
+    >>> recipe_format("a/b.jsonl.gz"), recipe_format("a/b.txt")
     ('jsonl', None)
     """
     return SUFFIX_FORMATS.get(split_suffix(path)[0])
+
+
+def suffix_format(path: str) -> str | None:
+    """Return the format of a file that is named on a command line, or None if it is unknown.
+
+    >>> suffix_format("a/b.txt.gz"), suffix_format("recipe.toml")
+    ('lines', None)
+    """
+    return NAMED_FORMATS.get(split_suffix(path)[0])
+
+
+def drafted_format(path: str) -> str | None:
+    """Return the format of a file for which a recipe is drafted, or None if it is unknown.
+
+    >>> drafted_format("a.md"), drafted_format("a.JSON.gz"), drafted_format("a.py")
+    ('document', 'jsonl', None)
+    """
+    return DRAFTED_FORMATS.get(split_suffix(path)[0].lower())
 
 
 def likely_format(path: str) -> str | None:

@@ -21,7 +21,7 @@ from nanotok_ray.sources.columns import (
     text_field,
 )
 from nanotok_ray.sources.files import source_file
-from nanotok_ray.sources.names import ARRAY, SUFFIX_FORMATS, convertible, split_suffix
+from nanotok_ray.sources.names import ARRAY, PLAIN_FORMATS, convertible, split_suffix
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.parquet_column import is_string, open_parquet, unread_columns
 from nanotok_ray.sources.parquet_pages import ChunkFile
@@ -29,13 +29,6 @@ from nanotok_ray.sources.parquet_rows import text_columns
 from nanotok_ray.sources.start import START_BYTES, Start, starts
 from nanotok_ray.storage import InputFile, unreadable
 from nanotok_ray.units import few
-
-PLAIN_FORMATS: Final = ("document", "lines")
-_FORMATS = {
-    **SUFFIX_FORMATS,
-    ".json": "jsonl",
-    **dict.fromkeys((".txt", ".text", ".md", ".rst"), "document"),
-}
 
 NOT_TEXT: Final = "not UTF-8 text"
 """The problem of a file whose documents will be quarantined."""
@@ -102,15 +95,6 @@ def look_at(file: InputFile, *, form: str, column: str | None = None) -> SeenFil
         return SeenFile(file, problem=unreadable(file.path, error).replace(file.path, "it"))
 
 
-def guessed_format(path: str) -> str | None:
-    """Return the format of a file by its suffix, or None if the suffix is unknown.
-
-    >>> guessed_format("a.md"), guessed_format("a.JSON.gz"), guessed_format("a.py")
-    ('document', 'jsonl', None)
-    """
-    return _FORMATS.get(split_suffix(path)[0].lower())
-
-
 def text_shape(file: SourceFile) -> Shape | None:
     """Return the shape of the texts of a parquet file or JSON lines; None: it has no documents.
 
@@ -160,15 +144,14 @@ def _parquet_shape(path: str, *, column: str | None) -> Shape | None:
             return TextColumn(known)
         return text_column(_first_rows(path), strings=strings)
 
-    return _shape(
-        "parquet",
-        schema.names,
+    columns = _Columns(
+        form="parquet",
+        names=schema.names,
         strings=strings,
         ids=[*strings, *(field.name for field in schema if pa.types.is_integer(field.type))],
         has_turns=any(pa.types.is_nested(field.type) for field in schema),
-        column=column,
-        choose=choose,
     )
+    return _shape(columns, column=column, choose=choose)
 
 
 def _first_rows(path: str) -> list[JsonObject]:
@@ -222,35 +205,36 @@ def _lines_shape(file: SourceFile, *, column: str | None) -> Shape | None:
         raise SourceError("its first line is neither a JSON object nor a conversation")
     documents = [value for value in values if isinstance(value, dict)]
     types = dict.fromkeys((name, type(field)) for row in documents for name, field in row.items())
-    return _shape(
-        "jsonl",
-        list(values[0]),
+    columns = _Columns(
+        form="jsonl",
+        names=list(values[0]),
         strings=[name for name, kind in types if kind is str],
         ids=[name for name, kind in types if kind in {str, float}],
         has_turns=any((name, list) in types for name in ("messages", "conversations")),
-        column=column,
-        choose=lambda: text_field(documents),
     )
+    return _shape(columns, column=column, choose=lambda: text_field(documents))
 
 
-def _shape(
-    form: str,
-    names: Sequence[str],
-    *,
-    strings: Collection[str],
-    ids: Collection[str],
-    has_turns: bool,
-    column: str | None,
-    choose: Callable[[], TextColumn],
-) -> Shape:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Columns:
+    """The columns of a parquet file, or the fields of its JSON."""
+
+    form: str
+    """parquet or jsonl."""
+    names: Sequence[str]
+    strings: Collection[str]
+    """Those of strings."""
+    ids: Collection[str]
+    """Those of strings or integers."""
+    has_turns: bool
+    """Whether one of them contains lists."""
+
+
+def _shape(columns: _Columns, *, column: str | None, choose: Callable[[], TextColumn]) -> Shape:
     """Choose the kind: documents with images, conversations, otherwise texts.
 
     Args:
-        form: parquet or jsonl.
-        names: all columns or fields.
-        strings: those of strings.
-        ids: those of strings or integers.
-        has_turns: whether one of them contains lists.
+        columns: the columns or fields.
         column: the column of the text, if it is given.
         choose: chooses the column of the text.
 
@@ -258,23 +242,24 @@ def _shape(
         SourceError: No column or field can be read, several can be the text, or the documents are
             preference data.
     """
+    form, names, strings = columns.form, columns.names, columns.strings
     if column is not None:
         if column not in strings:
             listed = few([*map(repr, names)])
             raise SourceError(f"no column or field {column!r} of strings; it has {listed}")
-        return Shape(format=form, column=column, ids=_ids(ids, column))
+        return Shape(format=form, column=column, ids=_ids(columns.ids, column))
     if is_preference(names):
         raise SourceError(PREFERENCES)
     if "image_token_counts" in names and detect_columns(names, kind="vision"):
         return Shape(format=form, kind="vision")
     dialect = detect_columns(names, kind="chat")
     is_text = dialect in {"gsm8k", "prompt-response"} and not {*TEXT_NAMES}.isdisjoint(strings)
-    if dialect is not None and not is_text and (has_turns or dialect not in _TURNS):
+    if dialect is not None and not is_text and (columns.has_turns or dialect not in _TURNS):
         return Shape(format=form, kind="chat", dialect=dialect)
     chosen = choose()
-    found = _ids(ids, chosen.name)
-    others = tuple(name for name in chosen.others if name != found)
-    return Shape(format=form, column=chosen.name, ids=found, others=others)
+    ids = _ids(columns.ids, chosen.name)
+    others = tuple(name for name in chosen.others if name != ids)
+    return Shape(format=form, column=chosen.name, ids=ids, others=others)
 
 
 def _ids(names: Collection[str], column: str) -> str:

@@ -90,7 +90,7 @@ def written(request, tmp_path):
 
 def draft(path):
     output = f"{path}-out"
-    return draft_recipe(find_paths([str(path)], output=output), output=output, vocab_size=300)
+    return draft_recipe(find_paths([str(path)], output=output), vocab_size=300)
 
 
 @cases(CHOSEN)

@@ -48,7 +48,7 @@ def write(path, what, form):
 def drafted(tmp_path, *paths):
     output = str(tmp_path / "out")
     named = find_paths([*map(str, paths)], output=output)
-    return draft_recipe(named, output=output, vocab_size=32768)
+    return draft_recipe(named, vocab_size=32768)
 
 
 def planned(draft):
