@@ -51,12 +51,12 @@ def detect_columns(names: Sequence[str], *, kind: str) -> str | None:
     >>> detect_columns(["source", "messages"], kind="chat")
     'messages'
     """
-    found = (
+    names_of_dialects = (
         name
         for name, keys in _KNOWN[kind].items()
         if all(any(column in names for column in alternatives) for alternatives in keys)
     )
-    return next(found, None)
+    return next(names_of_dialects, None)
 
 
 def columns_of(name: str, *, kind: str, available: Sequence[str]) -> tuple[str, ...]:

@@ -96,10 +96,10 @@ def list_of(value: JsonObject, name: str) -> list[Any]:
         SourceError: The field is absent or not a list.
     """
     _check_present(value, name)
-    found = value[name]
-    if not isinstance(found, list):
-        raise SourceError(f"field is not an array: {name!r} is {kind_of(found)}")
-    return found
+    field = value[name]
+    if not isinstance(field, list):
+        raise SourceError(f"field is not an array: {name!r} is {kind_of(field)}")
+    return field
 
 
 def string_of(value: JsonObject, *names: str) -> str:
@@ -112,9 +112,9 @@ def string_of(value: JsonObject, *names: str) -> str:
         SourceError: No field is present, or the first present field is not a string.
     """
     for name in names:
-        found = optional_string_of(value, name)
-        if found is not None:
-            return found
+        field = optional_string_of(value, name)
+        if field is not None:
+            return field
     if any(name in value for name in names):
         _check_present(value, next(name for name in names if name in value))
     raise SourceError(f"field is missing: {' or '.join(map(repr, names))}")
@@ -126,10 +126,10 @@ def optional_string_of(value: JsonObject, name: str) -> str | None:
     Raises:
         SourceError: The field has a value of another type.
     """
-    found = value.get(name)
-    if found is None or isinstance(found, str):
-        return found
-    raise SourceError(f"field is not a string: {name!r} is {kind_of(found)}")
+    field = value.get(name)
+    if field is None or isinstance(field, str):
+        return field
+    raise SourceError(f"field is not a string: {name!r} is {kind_of(field)}")
 
 
 def _check_present(value: JsonObject, name: str) -> None:

@@ -48,8 +48,8 @@ def extract_answer(text: str) -> str | None:
     >>> extract_answer("so 1,234 in all. #### 1,234")
     '1234'
     """
-    found = _ANSWER.search(text)
-    return found and found[1].replace(",", "")
+    answer = _ANSWER.search(text)
+    return answer and answer[1].replace(",", "")
 
 
 def _pieces_of(answer: str) -> Iterator[str]:

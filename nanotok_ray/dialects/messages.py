@@ -28,9 +28,9 @@ def messages_of(value: object) -> list[JsonObject]:
     messages = value.get("messages") if isinstance(value, dict) else value
     if not isinstance(messages, list):
         is_there = isinstance(value, dict) and "messages" in value
-        found = f"'messages' that is {kind_of(messages)}" if is_there else kind_of(value)
+        what = f"'messages' that is {kind_of(messages)}" if is_there else kind_of(value)
         raise SourceError(
-            f"expected an array of messages or an object with the array as 'messages', got {found}"
+            f"expected an array of messages or an object with the array as 'messages', got {what}"
         )
     if not messages:
         raise SourceError("the conversation has no messages")

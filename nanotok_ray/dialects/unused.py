@@ -70,16 +70,16 @@ def unused_text(value: object, dialect: Dialect) -> Counter[str]:
         value: a document that the dialect renders.
         dialect: the dialect.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     if isinstance(value, dict):
         keys = [name for name, field in value.items() if field is not None]
         used = columns_of(dialect.name, kind=dialect.kind, available=keys)
         metadata = metadata_of(dialect)
-        found.update(name for name in _with_text(value, used) if not is_metadata(name, metadata))
+        counts.update(name for name in _with_text(value, used) if not is_metadata(name, metadata))
         value = value[_LISTS[dialect.name]] if dialect.name in _LISTS else ()
     for message in value if isinstance(value, list) else ():
-        found.update(_of_message(message, dialect.name))
-    return found
+        counts.update(_of_message(message, dialect.name))
+    return counts
 
 
 def _of_message(message: JsonObject, dialect: str) -> Iterator[str]:
@@ -89,8 +89,8 @@ def _of_message(message: JsonObject, dialect: str) -> Iterator[str]:
         yield from _with_text(message, used)
         return
     calls = message.get("tool_calls") if message["role"] == "assistant" else None
-    own = {"assistant": "tool_calls", "tool": "tool_call_id"}.get(message["role"])
-    yield from _with_text(message, (*used, own))
+    extra = {"assistant": "tool_calls", "tool": "tool_call_id"}.get(message["role"])
+    yield from _with_text(message, (*used, extra))
     content = message.get("content")
     for part in content if isinstance(content, list) else ():
         yield from _with_text(part, _PART)

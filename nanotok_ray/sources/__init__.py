@@ -4,27 +4,23 @@ The input is a `Recipe` and the file listings of storage. The output is a `Plan`
 slices) and, for each slice, batches of documents with counts of quarantined ones.
 """
 
-from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
+from nanotok_ray.sources.batch import Batch
 from nanotok_ray.sources.draft import SavedRecipe, draft_recipe, extend_recipe
 from nanotok_ray.sources.draft_sources import Draft, KnownSource, NamedPaths, find_paths
-from nanotok_ray.sources.files import DocumentRules, Piece, ResolvedSource
+from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named
 from nanotok_ray.sources.names import suffix_format
-from nanotok_ray.sources.piece_reader import PieceReader, read_piece
+from nanotok_ray.sources.piece_reader import read_piece
 from nanotok_ray.sources.plan import (
     Plan,
     Slice,
     decoded_bytes,
-    file_key,
     overview,
     plan_from_json,
     plan_to_json,
 )
 from nanotok_ray.sources.plan_build import EarlierPlan, make_plan
 from nanotok_ray.sources.plan_changes import (
-    ReadingChange,
-    SliceChanges,
-    SourceChanges,
     SourceLoss,
     changes,
     losses,
@@ -59,12 +55,10 @@ __all__ = [
     "BY_CHOICE",
     "COUNTED_SUFFIX",
     "DROPPED",
-    "MAX_BATCH_BYTES",
     "QUARANTINE",
     "SKIPPED",
     "TAIL",
     "AllBadError",
-    "BadDocument",
     "Batch",
     "DocumentRules",
     "Draft",
@@ -75,18 +69,13 @@ __all__ = [
     "NamedPaths",
     "OnLook",
     "Piece",
-    "PieceReader",
     "Plan",
     "QuarantineEntry",
     "Quarantined",
-    "ReadingChange",
     "ReadingRules",
-    "ResolvedSource",
     "SavedRecipe",
     "Slice",
-    "SliceChanges",
     "SliceReading",
-    "SourceChanges",
     "SourceLoss",
     "TimeIsUpError",
     "UnusableFile",
@@ -97,7 +86,6 @@ __all__ = [
     "draft_recipe",
     "entry_of",
     "extend_recipe",
-    "file_key",
     "find_named",
     "find_paths",
     "format_first_bad",

@@ -88,22 +88,22 @@ def text_field(documents: Sequence[JsonObject]) -> TextColumn:
 def _holds_text(name: str, documents: Sequence[JsonObject]) -> bool:
     if is_metadata(name):
         return False
-    texts = [text for row in documents if (text := _longest_string(row.get(name)))]
+    texts = [text for row in documents if (text := _main_string(row.get(name)))]
     size = sum(len(text.encode(errors="surrogatepass")) for text in texts)
     words = sum(map(_is_word, texts))
     return size >= MIN_TEXT_BYTES * max(len(texts), 1) and words * 2 < len(texts)
 
 
-def _longest_string(value: object) -> str:
+def _main_string(value: object) -> str:
     """Return a string, or the longest of those in a list or an object, or an empty string."""
-    longest, left = "", [value]
+    string, left = "", [value]
     while left:
         item = left.pop()
         if isinstance(item, str):
-            longest = max(longest, item, key=len)
+            string = max(string, item, key=len)
         elif isinstance(item, dict | list):
             left.extend(item.values() if isinstance(item, dict) else item)
-    return longest
+    return string
 
 
 def _is_word(text: str) -> bool:

@@ -24,11 +24,11 @@ from nanotok_ray.sources.names import (
     TABLE,
     convertible,
     drafted_format,
+    full_suffix,
     is_table,
     matches,
     recipe_format,
     split_suffix,
-    whole_suffix,
 )
 from nanotok_ray.sources.plan_build import MAX_LAST_SHARE, last_share
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
@@ -265,7 +265,7 @@ def draft_sources(
         else:
             sources.append(source)
     unread = [item for item in seen if item.problem and item.shape is None]
-    noted = {file.path for each in known for file in each.listing.hidden}
+    noted = {file.path for other in known for file in other.listing.hidden}
     hidden = [
         SeenFile(file, problem="a hidden or temporary name", is_unused=True)
         for path, file in named.hidden.items()
@@ -362,10 +362,10 @@ def _sources(
             is_large = sum(item.file.size for item in members) > len(members) * _LINES_BYTES
             shape = replace(shape, format="lines" if is_large else "document")
         suffixes = {split_suffix(item.file.path)[0] for item in members}
-        extended = next((each for each in known if each.takes(shape, folder, suffixes)), None)
+        extended = next((other for other in known if other.takes(shape, folder, suffixes)), None)
         name = _name(folder, shape, taken) if extended is None else extended.recipe.name
         taken.add(name)
-        others = [path for each in known if each is not extended for path in each.decided]
+        others = [path for other in known if other is not extended for path in other.decided]
         paths, unusable = _paths(folder, members, seen, named, others)
         yield DraftedSource(
             name=name,
@@ -406,7 +406,7 @@ def _paths(
     unusable = [item for item in seen if item.shape is None and item.problem]
     mine: dict[str, list[str]] = defaultdict(list)
     for item in members:
-        mine[whole_suffix(item.file.path)].append(item.file.path)
+        mine[full_suffix(item.file.path)].append(item.file.path)
     paths: list[str] = []
     others: dict[str, SeenFile] = {}
     for end, files in mine.items():

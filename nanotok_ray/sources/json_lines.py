@@ -50,18 +50,18 @@ def skeleton_of(line: bytes | bytearray, *, shortest: int | None = None) -> Skel
     >>> skeleton_of(b'{"text": "hello"}', shortest=5).text
     '{"text": "xxxxx"}'
     """
-    least = max(len(line) // _MAX_LONG_STRINGS, 1) if shortest is None else shortest
+    min_bytes = max(len(line) // _MAX_LONG_STRINGS, 1) if shortest is None else shortest
     strings: list[tuple[int, int]] = []
     reduced, copied, opening = bytearray(), 0, line.find(b'"')
     while opening >= 0:
         end = _closing_quote(line, opening + 1)
-        if end - opening - 1 >= least:
-            reduced += line[copied : opening + 1] + b"x" * (least + len(strings))
+        if end - opening - 1 >= min_bytes:
+            reduced += line[copied : opening + 1] + b"x" * (min_bytes + len(strings))
             strings.append((opening + 1, end))
             copied = end
         opening = line.find(b'"', end + 1) if end < len(line) else -1
     reduced += line[copied:]
-    return Skeleton(text=reduced.decode(), strings=tuple(strings), shortest=least)
+    return Skeleton(text=reduced.decode(), strings=tuple(strings), shortest=min_bytes)
 
 
 def decode_string(line: bytes | bytearray, start: int, end: int) -> bytearray:
@@ -328,21 +328,21 @@ _LITERAL_CHARS = 10
 """If the text ends within a literal or an escape, the error is a few characters before the end."""
 
 
-def shape_of(start: bytes, *, is_whole: bool) -> Shape | None:
+def shape_of(start: bytes, *, is_complete: bool) -> Shape | None:
     r"""Return the shape of a file whose first value is not on one line, otherwise None.
 
-    >>> shape_of(b'[{"text": "a"},\n {"text": "b"}]\n', is_whole=True)
+    >>> shape_of(b'[{"text": "a"},\n {"text": "b"}]\n', is_complete=True)
     'array'
-    >>> shape_of(b'{\n  "text": "a"\n}\n{\n', is_whole=False)
+    >>> shape_of(b'{\n  "text": "a"\n}\n{\n', is_complete=False)
     'spread'
-    >>> shape_of(b'{"text": "a"}\n{"text": "b"}\n', is_whole=True) is None
+    >>> shape_of(b'{"text": "a"}\n{"text": "b"}\n', is_complete=True) is None
     True
     """
     text = start.removeprefix(BOM).decode(errors="replace").lstrip()
     if text[:1] not in {"{", "["}:
         return None
     try:
-        end = _end_of_first(text, is_whole=is_whole)
+        end = _end_of_first(text, is_complete=is_complete)
         if end is None:
             return None
         if not text[end:].strip() and _holds_documents(text):
@@ -352,14 +352,14 @@ def shape_of(start: bytes, *, is_whole: bool) -> Shape | None:
     return "spread" if "\n" in text[:end] else None
 
 
-def _end_of_first(text: str, *, is_whole: bool) -> int | None:
+def _end_of_first(text: str, *, is_complete: bool) -> int | None:
     """Return the end of the first value, at least the length of a cut text; None: not JSON."""
     try:
         return _DECODER.raw_decode(text)[1]
     except json.JSONDecodeError as error:
         is_cut = error.pos >= len(text.rstrip()) - _LITERAL_CHARS
         is_cut |= error.msg.startswith("Unterminated string")
-        return len(text) if is_cut and not is_whole else None
+        return len(text) if is_cut and not is_complete else None
 
 
 def _holds_documents(text: str) -> bool:

@@ -65,15 +65,15 @@ def list_source(
             two URLs differ only in their login or signature.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    found = {path: _find(path, source, written, may_miss=may_miss) for path in source.paths}
-    folders = [masked_url(found_files.folder) for found_files in found.values()]
+    by_path = {path: _find(path, source, written, may_miss=may_miss) for path in source.paths}
+    folders = [masked_url(files_of.folder) for files_of in by_path.values()]
     root = _common_folder(folders, source=source)
-    used = {path: _of_format(files, path=path, source=source) for path, files in found.items()}
+    used = {path: _of_format(files, path=path, source=source) for path, files in by_path.items()}
     chosen = {file.path: file for files in used.values() for file in files}
     unused = {
         file.path: file
-        for found_files in found.values()
-        for file in found_files.files
+        for files_of in by_path.values()
+        for file in files_of.files
         if file.path not in chosen
     }
     names = _by_name(chosen, root=root, source=source)
@@ -88,8 +88,8 @@ def list_source(
     suffixes = {split_suffix(path)[0] for path in chosen}
     hidden = {
         file.path: file
-        for found_files in found.values()
-        for file in found_files.hidden
+        for files_of in by_path.values()
+        for file in files_of.hidden
         if _is_of_format(file.path, source, suffixes)
     }
     return Listing(
@@ -99,7 +99,7 @@ def list_source(
         notes=tuple(_exclude_notes(source, names, excluded, unmatched)),
         unused=tuple(file for name, file in others.items() if name not in excluded),
         hidden=tuple(hidden.values()),
-        missing=tuple(path for path, found_files in found.items() if not found_files.files),
+        missing=tuple(path for path, files_of in by_path.items() if not files_of.files),
     )
 
 
@@ -114,20 +114,20 @@ def _find(
         raise SourceError(f"source {source.name!r}: {error}") from error
 
 
-def _of_format(found: FoundFiles, *, path: str, source: SourceRecipe) -> Sequence[InputFile]:
-    if not found.is_folder or source.format in PLAIN_FORMATS:
-        return found.files
+def _of_format(listed: FoundFiles, *, path: str, source: SourceRecipe) -> Sequence[InputFile]:
+    if not listed.is_folder or source.format in PLAIN_FORMATS:
+        return listed.files
     wanted = {source.format} if source.format else set(SUFFIX_FORMATS.values())
-    chosen = [file for file in found.files if recipe_format(file.path) in wanted]
-    if found.files and not chosen:
+    chosen = [file for file in listed.files if recipe_format(file.path) in wanted]
+    if listed.files and not chosen:
         suffixes = [suffix for suffix, name in SUFFIX_FORMATS.items() if name in wanted]
         choices = '"lines" (one document a line) or "document" (one a file)'
-        if likely := [form for form in by_likely_format(found.files) if form]:
+        if likely := [form for form in by_likely_format(listed.files) if form]:
             choices = f'"{likely[0]}"'
         raise SourceError(
             f"source {source.name!r}: no file below {path} ends in {', '.join(suffixes)} (also "
             f"compressed); name the files by a glob and set format, as {choices}"
-            f"{conversion_advice(file.path for file in found.files)}"
+            f"{conversion_advice(file.path for file in listed.files)}"
         )
     return chosen
 

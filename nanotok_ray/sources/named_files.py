@@ -17,10 +17,10 @@ from nanotok_ray.sources.listing import conversion_advice
 from nanotok_ray.sources.names import (
     NAMED_FORMATS,
     by_likely_format,
+    full_suffix,
     split_suffix,
     suffix_format,
     suffixes_text,
-    whole_suffix,
 )
 from nanotok_ray.sources.plan import Slice, slices_of
 from nanotok_ray.sources.plan_build import cut_files
@@ -144,7 +144,7 @@ def find_named(
     )
 
 
-def _unread_notes(found: Sequence["_Found"]) -> Iterator[str]:
+def _unread_notes(found: Sequence["_NamedFile"]) -> Iterator[str]:
     """Yield a note on columns of text that are not read."""
     shapes = [item.shape for item in found if item.shape is not None]
     if others := sorted({repr(name) for shape in shapes for name in shape.others}):
@@ -152,7 +152,7 @@ def _unread_notes(found: Sequence["_Found"]) -> Iterator[str]:
         yield f"read: the text in {few(columns)}; not read: the text in {few(others)}"
 
 
-def _column_of(format_name: str, rules: ReadingRules, found: Sequence["_Found"]) -> str:
+def _column_of(format_name: str, rules: ReadingRules, found: Sequence["_NamedFile"]) -> str:
     """Return the column of the text in all files of a format.
 
     Raises:
@@ -171,7 +171,7 @@ def _column_of(format_name: str, rules: ReadingRules, found: Sequence["_Found"])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Found:
+class _NamedFile:
     file: SourceFile
     shape: Shape | None
     """The shape of the texts; None: the column is not chosen, or there are no documents."""
@@ -240,7 +240,7 @@ def _of_folder(path: str, found: FoundFiles, rules: ReadingRules) -> dict[str, s
     if len(kinds := sorted(set(formats.values()))) > 1:
         example = next(file for file, name in formats.items() if name == kinds[-1])
         if split_suffix(example)[0]:
-            example = f"{path.rstrip('/')}/**/*{whole_suffix(example)}"
+            example = f"{path.rstrip('/')}/**/*{full_suffix(example)}"
         raise SourceError(
             f"the folder {path} holds files of several formats ({', '.join(kinds)}): choose one "
             f"with --input-format, or name the files, as {example!r}"
@@ -248,7 +248,7 @@ def _of_folder(path: str, found: FoundFiles, rules: ReadingRules) -> dict[str, s
     return formats
 
 
-def _look(path: str, format_name: str, *, rules: ReadingRules) -> _Found | str:
+def _look(path: str, format_name: str, *, rules: ReadingRules) -> _NamedFile | str:
     """Return a file with its column and notes on it, or the reason why it cannot be used."""
     try:
         column, shape = rules.column_of(format_name), None
@@ -273,7 +273,7 @@ def _look(path: str, format_name: str, *, rules: ReadingRules) -> _Found | str:
     except SourceError as error:
         text = str(error).removesuffix(GO_ON)
         return text if masked_url(path) in text else f"{path}: {text}"
-    return _Found(file=file, shape=shape, notes=found.notes)
+    return _NamedFile(file=file, shape=shape, notes=found.notes)
 
 
 def _slices(

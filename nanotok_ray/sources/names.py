@@ -94,10 +94,10 @@ def by_likely_format(files: Iterable[InputFile]) -> dict[str | None, list[InputF
     return {form: members for form, members in groups.items() if members}
 
 
-def whole_suffix(path: str) -> str:
+def full_suffix(path: str) -> str:
     """Return the suffixes of the format and of the compression.
 
-    >>> whole_suffix("/a.b/c.d.jsonl.gz"), whole_suffix("/a.b/c")
+    >>> full_suffix("/a.b/c.d.jsonl.gz"), full_suffix("/a.b/c")
     ('.jsonl.gz', '.c')
     """
     parts = path.rpartition("/")[2].split(".")

@@ -116,9 +116,9 @@ def text_selection(
         parquet.metadata, parquet.schema_arrow, column=column, key="column", url=url
     )
     if kind is None or not is_text(kind):
-        found = "inside a list" if kind is None else f"of type {kind}"
+        what = "inside a list" if kind is None else f"of type {kind}"
         raise SourceError(
-            f"{url}: column {column!r} is {found}, not a string; name a string column, or rewrite "
+            f"{url}: column {column!r} is {what}, not a string; name a string column, or rewrite "
             "the file with it cast to string"
         )
     return Selection(
@@ -140,9 +140,9 @@ def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
         parquet.metadata, parquet.schema_arrow, column=column, key="id_column", url=url
     )
     if kind is None or not (is_text(kind) or pa.types.is_integer(kind)):
-        found = "inside a list" if kind is None else f"of type {kind}"
+        what = "inside a list" if kind is None else f"of type {kind}"
         raise SourceError(
-            f"{url}: column {column!r} is {found}, neither a string nor an integer; name another "
+            f"{url}: column {column!r} is {what}, neither a string nor an integer; name another "
             "as id_column, or remove the key"
         )
     return number

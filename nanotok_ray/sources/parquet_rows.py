@@ -107,8 +107,8 @@ def unfit(kind: pa.DataType) -> pa.DataType | None:
     if _t.is_dictionary(kind) or _is(kind, _LISTS):
         return unfit(kind.value_type)
     if _t.is_struct(kind):
-        found = (unfit(field.type) for field in kind)
-        return next((inner for inner in found if inner is not None), None)
+        types = (unfit(field.type) for field in kind)
+        return next((inner for inner in types if inner is not None), None)
     fits = _is(kind, (*_STRINGS, *_PLAIN, *_AS_STRINGS, _t.is_floating))
     return None if fits else kind
 

@@ -187,8 +187,8 @@ def _source(source: PlannedSource) -> dict[str, Any]:
 
 def _dialects(source: PlannedSource) -> dict[str, int]:
     """Return the number of files of each dialect, sorted by name; empty for text."""
-    found = Counter(file.dialect for file in source.files if file.dialect is not None)
-    return dict(sorted(found.items()))
+    numbers = Counter(file.dialect for file in source.files if file.dialect is not None)
+    return dict(sorted(numbers.items()))
 
 
 def decoded_bytes(files: Sequence[SourceFile]) -> int:

@@ -39,9 +39,9 @@ def changes(before: Plan, after: Plan) -> Iterator[SourceChanges]:
     old = {source.name: source for source in before.sources}
     new = {source.name: source for source in after.sources}
     for name in (*new, *(name for name in old if name not in new)):
-        found = _changes(name, _files(old.get(name)), _files(new.get(name)))
-        if found.added or found.removed or found.changed:
-            yield found
+        of_source = _changes(name, _files(old.get(name)), _files(new.get(name)))
+        if of_source.added or of_source.removed or of_source.changed:
+            yield of_source
 
 
 def _files(source: PlannedSource | None) -> dict[str, SourceFile]:

@@ -57,7 +57,7 @@ def kind_of_reason(reason: str) -> str:
     >>> kind_of_reason("Message 1 is from user but should be from assistant")
     'Message N is from user but should be from assistant'
     """
-    text = _SPEAKER.sub(lambda found: f"{found[1]}{_role(found[2])}{found[3]}", reason)
+    text = _SPEAKER.sub(lambda match: f"{match[1]}{_role(match[2])}{match[3]}", reason)
     return _NUMBER.sub("N", _PARTICULAR.split(text, maxsplit=1)[0])
 
 
@@ -313,8 +313,8 @@ def locations_of(entries: Sequence[QuarantineEntry], pieces: Iterable[Piece]) ->
     for entry in entries:
         positions[entry.file].add(entry.position)
     lines = {
-        file: _line_numbers(by_file[file], sorted(found))
-        for file, found in positions.items()
+        file: _line_numbers(by_file[file], sorted(starts))
+        for file, starts in positions.items()
         if file in by_file and by_file[file].file.format in _LINES
     }
     return [
@@ -332,7 +332,7 @@ def reason_of(entry: QuarantineEntry) -> str:
     >>> reason_of(entry)
     'tail: rows 7 to 9 cannot be read (corrupt)'
     """
-    return _ROWS.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", entry.reason)
+    return _ROWS.sub(lambda match: f"{match[1]}{int(match[2]) + 1}", entry.reason)
 
 
 def _location(entry: QuarantineEntry, piece: Piece | None, lines: Mapping[int, int]) -> str:

@@ -220,14 +220,14 @@ def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
 
 def _unread(looks: Sequence[Look], *, source: SourceRecipe) -> set[str]:
     """Return the columns of text that are not read; those of texts by the first rows of a file."""
-    found = {name for result in looks for name in result.unread}
-    if not found or source.kind != "text":
-        return found
+    names = {name for result in looks for name in result.unread}
+    if not names or source.kind != "text":
+        return names
     try:
         shape = text_shape(next(result.file for result in looks if result.unread))
     except SourceError:  # for example rows of conversations, of which one column is read
-        return found
-    return found & {*(shape.others if shape is not None else ())}
+        return names
+    return names & {*(shape.others if shape is not None else ())}
 
 
 def unread_note(source: SourceRecipe, names: Iterable[str]) -> str:

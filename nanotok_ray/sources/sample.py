@@ -210,12 +210,12 @@ def check_sample(
 
 def _unread(source: SourceRecipe, sampled: Sequence[SampledFile]) -> tuple[str, ...]:
     """Return a note on fields of text beside the default column of JSON lines."""
-    found: set[str] = set()
+    names: set[str] = set()
     if source.kind == "text" and "column" not in source.model_fields_set:
         for item in sampled:
             with suppress(SourceError):  # these documents have no such field
-                found |= {*text_field(_objects(item)).others}
-    return (unread_note(source, found),) if found else ()
+                names |= {*text_field(_objects(item)).others}
+    return (unread_note(source, names),) if names else ()
 
 
 def _objects(item: SampledFile) -> list[JsonObject]:
@@ -232,11 +232,12 @@ def _are_arrays(sampled: Sequence[SampledFile]) -> bool:
 
 def _refusal(source: SourceRecipe, odd: SampledFile, sampled: Sequence[SampledFile]) -> str:
     """Return the message with the problem of the first bad document and the change to make."""
-    found, advice = _shape_problem(odd) if odd.shape is not None else _document_problem(source, odd)
+    is_odd = odd.shape is not None
+    problem, advice = _shape_problem(odd) if is_odd else _document_problem(source, odd)
     count = f"Read {_of_files(sampled)}: none can be used"
     if odd.shape == "array":
-        return f"source {source.name!r}: {found}. {count}. {advice}"  # a command is last
-    return f"source {source.name!r}: {found}. {advice}. {count}"
+        return f"source {source.name!r}: {problem}. {count}. {advice}"  # a command is last
+    return f"source {source.name!r}: {problem}. {advice}. {count}"
 
 
 def _of_files(sampled: Sequence[SampledFile]) -> str:
@@ -253,11 +254,11 @@ def _shape_problem(odd: SampledFile) -> tuple[str, str]:
             f"Write each element on one line: {convertible(odd.file.url)}",
         )
     line = _first_line(odd.start.data)
-    found = (
+    problem = (
         f"{path}, line {line} begins a JSON value that continues on the next lines (pretty-printed "
         "JSON)"
     )
-    return found, "Write each document on one line, for example with `jq -c .`"
+    return problem, "Write each document on one line, for example with `jq -c .`"
 
 
 def _document_problem(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]:
@@ -272,10 +273,10 @@ def _document_problem(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]
 
 
 def _advice_on_dialect(source: SourceRecipe, odd: SampledFile, value: object) -> str:
-    found = None if value is NOT_JSON else detect(value, kind=source.kind)
-    if found is not None and found != odd.file.dialect:
-        return f'The document looks like {found!r}: set dialect = "{found}", or remove dialect'
-    if found is None and _has_text(value):
+    dialect = None if value is NOT_JSON else detect(value, kind=source.kind)
+    if dialect is not None and dialect != odd.file.dialect:
+        return f'The document looks like {dialect!r}: set dialect = "{dialect}", or remove dialect'
+    if dialect is None and _has_text(value):
         return 'Set kind = "text" if the documents are texts'
     return "Correct the documents, or kind and dialect of the source"
 

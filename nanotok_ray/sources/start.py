@@ -60,7 +60,7 @@ class Start:
     @property
     def shape(self) -> Shape | None:
         """The shape of a file of JSON whose values are not one per line."""
-        return shape_of(self.data, is_whole=self.is_complete)
+        return shape_of(self.data, is_complete=self.is_complete)
 
     @property
     def is_blank(self) -> bool:

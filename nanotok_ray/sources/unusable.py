@@ -39,13 +39,13 @@ def without_unusable(
         on_look(source.name, 0, 0)
         listing = list_source(source, written=recipe.output.folders)
         looks = open_files(listing, source=source, on_look=on_look)
-        found = list(_unusable(looks, source=source, limits=recipe.limits))
-        if found and len(found) == len(looks):
+        refused = list(_unusable(looks, source=source, limits=recipe.limits))
+        if refused and len(refused) == len(looks):
             head = f"source {source.name!r}: none of its {quantity(len(looks), 'file')} can be used"
-            raise SourceError(listed_problems(head, [*map(str, found)]))
-        exclude = (*source.exclude, *(escape(file.path) for file in found))
-        sources.append(source.model_copy(update={"exclude": exclude}) if found else source)
-        unusable += found
+            raise SourceError(listed_problems(head, [*map(str, refused)]))
+        exclude = (*source.exclude, *(escape(file.path) for file in refused))
+        sources.append(source.model_copy(update={"exclude": exclude}) if refused else source)
+        unusable += refused
     return recipe.model_copy(update={"sources": tuple(sources)}), tuple(unusable)
 
 

@@ -59,11 +59,11 @@ class Checksums:
         Raises:
             TransientIOError: A remote store failed in a way that a retry can solve.
         """
-        found: dict[str, set[str]] = defaultdict(set)
+        by_name: dict[str, set[str]] = defaultdict(set)
         for prefix in prefixes:
             for checksum in folder.sizes(CHECKSUMS + prefix):
-                found[checked_name(checksum)].add(checksum)
-        return cls({name: frozenset(checksums) for name, checksums in found.items()})
+                by_name[checked_name(checksum)].add(checksum)
+        return cls({name: frozenset(checksums) for name, checksums in by_name.items()})
 
     def are_of(self, name: str, sha256: str) -> bool:
         """Return whether a file has the sha256 (hex) with which it was written, or no checksum."""

@@ -251,7 +251,7 @@ class LocalStore:
         """Return name and size of every file of the folder whose name begins with a prefix."""
         folder = prefix.rpartition("/")[0]
         start = str(self.path(folder) if folder else self.root)
-        found = {}
+        sizes = {}
         for top, folders, names in os.walk(start, onerror=_raise_unless_missing):
             inside = Path(top).relative_to(self.root).as_posix()
             inside = "" if inside == "." else f"{inside}/"
@@ -261,8 +261,8 @@ class LocalStore:
                 if f"{inside}{name}".startswith(prefix):
                     # a temporary file can be published in the meantime
                     with suppress(FileNotFoundError):
-                        found[f"{inside}{name}"] = Path(top, name).stat().st_size
-        return found
+                        sizes[f"{inside}{name}"] = Path(top, name).stat().st_size
+        return sizes
 
     @_retried("remove")
     def remove(self, name: str) -> None:
@@ -344,12 +344,12 @@ def writer_is_alive(name: str) -> bool | None:
     >>> writer_is_alive(_temporary_name("a.bin")), writer_is_alive(".a.bin.host-1-0123456789ab.tmp")
     (True, None)
     """
-    found = _ATTEMPT.fullmatch(name)
-    if found is None:
+    matched = _ATTEMPT.fullmatch(name)
+    if matched is None:
         return True
-    if not found[1].endswith(f".{socket.gethostname()[:_MAX_HOST_CHARS]}"):
+    if not matched[1].endswith(f".{socket.gethostname()[:_MAX_HOST_CHARS]}"):
         return None
-    return Path(f"/proc/{found[2]}").exists()
+    return Path(f"/proc/{matched[2]}").exists()
 
 
 def _link(temporary: Path, path: Path) -> bool:

@@ -131,7 +131,7 @@ class RemoteStore:
 
         def write() -> None:
             check()
-            self._write_whole(name, data)
+            self._put(name, data)
 
         self._attempt("write", name, write)
 
@@ -243,7 +243,7 @@ class RemoteStore:
         sink: IO[bytes] = self._file_system.open(self._path(name), mode)
         return sink
 
-    def _write_whole(self, name: str, data: bytes) -> None:
+    def _put(self, name: str, data: bytes) -> None:
         sink = self._open_sink(name)
         try:
             sink.write(data)

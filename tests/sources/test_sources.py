@@ -16,7 +16,6 @@ from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.sources import (
     DocumentRules,
     Piece,
-    ResolvedSource,
     changes,
     make_plan,
     overview,
@@ -25,6 +24,7 @@ from nanotok_ray.sources import (
     read_piece,
     resolve,
 )
+from nanotok_ray.sources.files import ResolvedSource
 from nanotok_ray.sources.stored import check_unchanged
 from nanotok_ray.storage import Folder, InputFile, RemoteInput
 from tests.support.read_pieces import compressed, json_lines, parquet_bytes

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.sources import MAX_BATCH_BYTES, DocumentRules, read_piece
+from nanotok_ray.sources import DocumentRules, read_piece
 from nanotok_ray.sources import lines as line_blocks
+from nanotok_ray.sources.batch import MAX_BATCH_BYTES
 from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
 from tests.support.read_pieces import ReadPiece, compressed, is_tail, piece_of
 
