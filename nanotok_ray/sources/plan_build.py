@@ -99,8 +99,6 @@ def _ends_group(file: SourceFile, weight: int, slice_bytes: int) -> bool:
 SHARED = "share"
 """The split of a file whose documents are split by their hash."""
 
-_MAX_LISTED_FILES = 5
-
 
 def assign_splits(
     source: SourceRecipe,
@@ -220,14 +218,9 @@ def _by_name(
     for split, verb in (("train", "now names"), ("val", "no longer names")):
         moved = [p for p in paths if known.get(p) == split and (p in val) != (split == "val")]
         if moved:
-            more = (
-                f" and {len(moved) - _MAX_LISTED_FILES:,} more"
-                if len(moved) > _MAX_LISTED_FILES
-                else ""
-            )
             raise PlanError(
                 f"source {source.name!r}: val_files {verb} what the first plan froze as {split}: "
-                f"{', '.join(moved[:_MAX_LISTED_FILES])}{more}; restore it, or pass --resplit to "
+                f"{few(moved)}; restore it, or pass --resplit to "
                 "assign all splits again"
             )
     return tuple("val" if path in val else "train" for path in paths)

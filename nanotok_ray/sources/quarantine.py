@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import BinaryIO, Final
+from typing import Annotated, BinaryIO, Final
 
-from nanotok_ray.errors import NanotokError, QuarantineLimitError
+from nanotok_ray.errors import CorruptOutputError, NanotokError, QuarantineLimitError
+from nanotok_ray.formats import from_values
+from nanotok_ray.formats.codec import omitted
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.sources.files import Piece
 from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, open_planned
@@ -37,7 +39,6 @@ COUNTED_SUFFIX = ".quarantine.jsonl"
 MAX_ID_CHARS = 1000
 """Limit of the document's id in its entry, which is one line for people."""
 
-_NUMBER_END = 1 << 64
 _PACK_ENTRIES = 4096
 _PACK_LEVEL = 1  # the lines are similar, so that each needs only a few bytes
 _HASH = re.compile("[0-9a-f]{16}")
@@ -65,6 +66,9 @@ def _role(speaker: str) -> str:
     return speaker if speaker in _ROLES else "another"
 
 
+_Number = Annotated[int, lambda number: 0 <= number < 1 << 64]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuarantineEntry:
     """A document, or a tail, that is not in the output.
@@ -80,19 +84,19 @@ class QuarantineEntry:
     source: str
     file: str
     """Path relative to its source."""
-    row: int
+    row: _Number
     """Parquet: row in the file. Line formats: index of the document in the range that was read."""
-    position: int
+    position: _Number
     """Parquet: row in the file. Line formats: byte in the decoded file. A document: 0."""
     reason: str
     """The reason, usually with details of this document after a colon."""
-    hash64: str | None
+    hash64: Annotated[str, _HASH.fullmatch] | None
     """The document's hash64 as 16 hex digits; None if there are no bytes to hash."""
-    bytes: int
+    bytes: _Number
     """Size of the document; of a tail, and of a compressed file too large to decode, the stored
     size.
     """
-    id: str | None = None
+    id: str | None = omitted()
     """The first 1,000 characters of the value of the `id_column`; None if there is none or if it
     is unknown.
     """
@@ -177,29 +181,9 @@ def entry_of(line: bytes) -> QuarantineEntry | None:
     True
     """
     try:
-        return _entry(json.loads(line))
-    except (ValueError, TypeError, RecursionError):
+        return from_values(QuarantineEntry, json.loads(line), name=QUARANTINE)
+    except (ValueError, RecursionError, CorruptOutputError):
         return None
-
-
-def _entry(values: object) -> QuarantineEntry:
-    """Return an entry after checking every value.
-
-    Raises:
-        TypeError, ValueError: The values are not an entry.
-    """
-    if not isinstance(values, dict):
-        raise TypeError
-    entry = QuarantineEntry(**values)
-    texts = (entry.source, entry.file, entry.reason, entry.hash64 or "", entry.id or "")
-    numbers = (entry.row, entry.position, entry.bytes)
-    if not all(isinstance(text, str) for text in texts) or not all(
-        type(number) is int and 0 <= number < _NUMBER_END for number in numbers
-    ):
-        raise TypeError
-    if entry.hash64 is not None and not _HASH.fullmatch(entry.hash64):
-        raise ValueError
-    return entry
 
 
 def is_quarantine_file(name: str) -> bool:

@@ -206,14 +206,14 @@ def listed_problems(head: str, problems: Sequence[str]) -> str:
 def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
     if odd := [result.oddity for result in looks if result.oddity is not None]:
         yield (
-            f"source {source.name!r}: {_first_few(odd)}; such a file is quarantined as a whole, as "
+            f"source {source.name!r}: {few(odd)}; such a file is quarantined as a whole, as "
             "a tail: compress or rename it"
         )
     if unread := _unread(looks, source=source):
         yield unread_note(source, unread)
     if guessed := [result.file.path for result in looks if result.is_guessed]:
         yield (
-            f"source {source.name!r}: nothing at the start of {_first_few(guessed)} is JSON, so "
+            f"source {source.name!r}: nothing at the start of {few(guessed)} is JSON, so "
             f"its dialect is taken to be {FALLBACK_DIALECT!r}; set dialect if it is another"
         )
 
@@ -242,8 +242,3 @@ def unread_note(source: SourceRecipe, names: Iterable[str]) -> str:
         f"source {source.name!r}: its documents do not use {listed}, and the text of these columns "
         "is not read; write it into the messages, or remove the columns"
     )
-
-
-def _first_few(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - MAX_LISTED_FILES:,} more" if len(texts) > MAX_LISTED_FILES else ""
-    return f"{', '.join(texts[:MAX_LISTED_FILES])}{more}"
