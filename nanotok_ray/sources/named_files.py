@@ -13,7 +13,8 @@ from nanotok_ray.formats import PlannedSource, SourceFile
 from nanotok_ray.recipe import SourceRecipe
 from nanotok_ray.recipe.source import FORMATS
 from nanotok_ray.sources.columns import TEXT_NAMES
-from nanotok_ray.sources.listing import conversion_advice
+from nanotok_ray.sources.files import source_file
+from nanotok_ray.sources.listing import conversion_advice, format_of
 from nanotok_ray.sources.names import (
     NAMED_FORMATS,
     by_likely_format,
@@ -24,7 +25,7 @@ from nanotok_ray.sources.names import (
 )
 from nanotok_ray.sources.plan import Slice, slices_of
 from nanotok_ray.sources.plan_build import cut_files
-from nanotok_ray.sources.resolve import GO_ON, resolve
+from nanotok_ray.sources.resolve import notes_on, open_file
 from nanotok_ray.sources.shape import Shape, text_shape
 from nanotok_ray.sources.start import in_threads
 from nanotok_ray.storage import FoundFiles, InputFile, find_files
@@ -119,14 +120,15 @@ def find_named(
             lack the column, or have no known format; the message names all of them.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    formats, problems, notes = _formats(paths, rules, written)
-    has_columns = rules.kind != "text" or not {*_WITH_COLUMNS}.isdisjoint(formats.values())
+    inputs, problems, notes = _inputs(paths, rules, written)
+    formats = {form for _, form in inputs}
+    has_columns = rules.kind != "text" or not formats.isdisjoint(_WITH_COLUMNS)
     if rules.column is not None and not problems and not has_columns:
         raise SourceError(
             f"column is {rules.column!r}, and none of the files has columns: omit it, or use "
             "parquet or JSON lines"
         )
-    looked = list(in_threads(lambda item: _look(*item, rules=rules), sorted(formats.items())))
+    looked = list(in_threads(lambda item: _look(*item, rules=rules), inputs))
     problems += [result for result in looked if isinstance(result, str)]
     if problems:
         raise SourceError(_problems_text(problems))
@@ -178,13 +180,13 @@ class _NamedFile:
     notes: tuple[str, ...]
 
 
-def _formats(
+def _inputs(
     paths: Iterable[str], rules: ReadingRules, written: Mapping[str, str]
-) -> tuple[dict[str, str], list[str], list[str]]:
-    """Return the format of each file, the problems of paths, and notes."""
+) -> tuple[list[tuple[InputFile, str]], list[str], list[str]]:
+    """Return the files with their formats, the problems of paths, and notes."""
     formats: dict[str, str] = {}
     problems: list[str] = []
-    unused: dict[str, InputFile] = {}
+    files: dict[str, InputFile] = {}
     for path in dict.fromkeys(paths):
         try:
             found = find_files(path, written=written)
@@ -195,9 +197,10 @@ def _formats(
             problems.append(str(error))
             continue
         formats |= chosen
-        unused |= {file.path: file for file in found.files if file.path not in chosen}
-    left = [file for path, file in unused.items() if path not in formats]
-    return formats, problems, list(_unused_notes(left))
+        files |= {file.path: file for file in found.files}
+    unused = [file for path, file in files.items() if path not in formats]
+    inputs = [(files[path], formats[path]) for path in sorted(formats)]
+    return inputs, problems, list(_unused_notes(unused))
 
 
 def _unused_notes(files: Sequence[InputFile]) -> Iterator[str]:
@@ -248,12 +251,13 @@ def _of_folder(path: str, found: FoundFiles, rules: ReadingRules) -> dict[str, s
     return formats
 
 
-def _look(path: str, format_name: str, *, rules: ReadingRules) -> _NamedFile | str:
+def _look(given: InputFile, format_name: str, *, rules: ReadingRules) -> _NamedFile | str:
     """Return a file with its column and notes on it, or the reason why it cannot be used."""
+    path, column, shape = given.path, rules.column_of(format_name), None
+    file = source_file(given, name=path, format_name=format_name)
     try:
-        column, shape = rules.column_of(format_name), None
         if column is None and format_name == "parquet":
-            shape = text_shape(SourceFile(path=path, url=path, size=0, format=format_name))
+            shape = text_shape(file)
             column = None if shape is None else shape.column
         source = SourceRecipe(
             name=NAME,
@@ -264,16 +268,17 @@ def _look(path: str, format_name: str, *, rules: ReadingRules) -> _NamedFile | s
             id_column=rules.id_column,
             split="train",
         )
-        found = resolve(source)
-        file = replace(found.files[0], path=path, split="train")
+        format_of(path, source=source)
+        result = open_file(file, source=source)
         if column is None:
             shape = text_shape(file)
     except TransientIOError:
         raise
     except SourceError as error:
-        text = str(error).removesuffix(GO_ON)
+        text = str(error)
         return text if masked_url(path) in text else f"{path}: {text}"
-    return _NamedFile(file=file, shape=shape, notes=found.notes)
+    notes = tuple(notes_on([result], source=source))
+    return _NamedFile(file=replace(result.file, split="train"), shape=shape, notes=notes)
 
 
 def _slices(

@@ -30,8 +30,7 @@ MAX_LISTED_FILES = 5
 FALLBACK_DIALECT: Final = "messages"
 """The dialect of a file whose first document cannot be read."""
 
-GO_ON: Final = "; to go on without it, name it in exclude, or pass --skip-unreadable"
-"""Advice for a recipe of which a file cannot be used."""
+_GO_ON: Final = "; to go on without it, name it in exclude, or pass --skip-unreadable"
 
 
 OnLook = Callable[[str, int, int], None]
@@ -73,7 +72,7 @@ def resolve(
     return ResolvedSource(
         root=listing.root,
         files=tuple(result.file for result in looks),
-        notes=(*listing.notes, *_notes(looks, source=source)),
+        notes=(*listing.notes, *notes_on(looks, source=source)),
         num_unreadable=sum(result.oddity is not None for result in looks),
         unused=listing.unused,
         hidden=listing.hidden,
@@ -112,26 +111,34 @@ def open_files(
         for name, file in listing.files.items()
     ]
     looks: list[Look] = []
-    for result in in_threads(partial(look, source=source), files):
+    for result in in_threads(partial(_look, source=source), files):
         looks.append(result)
         on_look(source.name, len(looks), len(files))
     return looks
 
 
-def look(file: SourceFile, *, source: SourceRecipe) -> Look:
+def open_file(file: SourceFile, *, source: SourceRecipe) -> Look:
     """Open a file and read what planning needs.
 
     Raises:
+        SourceError: The file cannot be used.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
     try:
         return (_footer if file.format == "parquet" else _first_document)(file, source)
     except TransientIOError:
         raise
+    except OSError as error:
+        raise SourceError(unreadable(file.url, error)) from error
+
+
+def _look(file: SourceFile, *, source: SourceRecipe) -> Look:
+    try:
+        return open_file(file, source=source)
+    except TransientIOError:
+        raise
     except SourceError as error:
         return Look(file=file, problem=str(error))
-    except OSError as error:
-        return Look(file=file, problem=unreadable(file.url, error))
 
 
 def _footer(file: SourceFile, source: SourceRecipe) -> Look:
@@ -187,7 +194,7 @@ def _dialect(value: object, file: SourceFile, start: Start, kind: str) -> str:
 
 def _problems_text(problems: Sequence[str], *, source: SourceRecipe, total: int) -> str:
     if len(problems) == 1:
-        return f"{problems[0]}{GO_ON}"
+        return f"{problems[0]}{_GO_ON}"
     head = (
         f"source {source.name!r}: {len(problems):,} of {total:,} files cannot be used; fix or "
         "remove them, or to go on without them, name them in exclude, or pass --skip-unreadable"
@@ -203,7 +210,8 @@ def listed_problems(head: str, problems: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _notes(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
+def notes_on(looks: Sequence[Look], *, source: SourceRecipe) -> Iterator[str]:
+    """Yield notes on files of a source that are not as their names or the recipe say."""
     if odd := [result.oddity for result in looks if result.oddity is not None]:
         yield (
             f"source {source.name!r}: {few(odd)}; such a file is quarantined as a whole, as "
