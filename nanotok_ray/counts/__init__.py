@@ -17,8 +17,6 @@ if TYPE_CHECKING:
         remove_counts,
     )
     from nanotok_ray.counts.count_file import (
-        COUNTS_FORMAT,
-        COUNTS_SCHEMA,
         NUM_RANGES,
         CountProvenance,
         CountReader,
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
         provenances_of,
     )
     from nanotok_ray.counts.count_slice import CorpusCounts, CountSettings, count_corpus
-    from nanotok_ray.counts.hash_ranges import CountRanges, HashPart
+    from nanotok_ray.counts.hash_ranges import HashPart
     from nanotok_ray.counts.load import CountPaths, find_counts, load_counts
     from nanotok_ray.counts.merge import merge_count_files, merge_groups, merged_key
     from nanotok_ray.counts.patterns import (
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
         reduce_memory,
         reduce_part,
         span_totals,
-        sum_run,
     )
     from nanotok_ray.counts.span_counts import (
         SpanCounts,
@@ -62,18 +59,17 @@ else:
         {
             "cache": "COUNTS_FOLDER CountsCache WorkFolder cached_counts remove_counts",
             "count_file": (
-                "COUNTS_FORMAT COUNTS_SCHEMA CountProvenance CountReader CountWriter NUM_RANGES "
-                "pack_counts provenances_of"
+                "CountProvenance CountReader CountWriter NUM_RANGES pack_counts provenances_of"
             ),
             "count_slice": "CorpusCounts CountSettings count_corpus",
-            "hash_ranges": "CountRanges HashPart",
+            "hash_ranges": "HashPart",
             "load": "CountPaths find_counts load_counts",
             "merge": "merge_count_files merge_groups merged_key",
             "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
                 "CountPart OnRead PartSettings PartSums SpanSums SHARE_UNIT Weights "
                 "part_key reduce_counts reduce_memory "
-                "reduce_part span_totals sum_run"
+                "reduce_part span_totals"
             ),
             "span_counts": "SpanCounts SummedRuns",
         },
@@ -81,8 +77,6 @@ else:
 
 __all__ = [
     "COUNTS_FOLDER",
-    "COUNTS_FORMAT",
-    "COUNTS_SCHEMA",
     "NUM_RANGES",
     "PATTERNS",
     "SHARE_UNIT",
@@ -91,7 +85,6 @@ __all__ = [
     "CountPart",
     "CountPaths",
     "CountProvenance",
-    "CountRanges",
     "CountReader",
     "CountSettings",
     "CountWriter",
@@ -123,5 +116,4 @@ __all__ = [
     "resolve_pattern",
     "span_totals",
     "split",
-    "sum_run",
 ]

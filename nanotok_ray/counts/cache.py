@@ -87,10 +87,10 @@ def cached_counts(url: str) -> WorkFolder:
         stem = _stem(name)
         (other if stem is None else sets[stem])[name] = size
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        found = tuple(pool.map(lambda stem: _read(folder, stem, sets[stem]), sorted(sets)))
+        counts = tuple(pool.map(lambda stem: _read(folder, stem, sets[stem]), sorted(sets)))
     return WorkFolder(
         url=folder.url,
-        counts=found,
+        counts=counts,
         other=other,
         temporaries=tuple(folder.list_temporaries()),
     )

@@ -6,8 +6,8 @@ Files are written in full, and read by batches and hash ranges.
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from nanotok_ray.errors import (
     SourceError,
     TransientIOError,
 )
-from nanotok_ray.formats import Gaps, local_path
+from nanotok_ray.formats import Gaps, Natural, from_values, local_path
 from nanotok_ray.storage import attempt, open_input
 from nanotok_ray.storage.retries import is_transient, passing_failure
 
@@ -51,13 +51,13 @@ class CountProvenance:
     """
     unicode: str = _core.UNICODE_VERSION
     """Version of the Unicode tables that define the classes of the pattern."""
-    texts: int | None
+    texts: Natural | None
     """Number of counted texts; None: unknown, for counts of another tool."""
-    text_bytes: int
+    text_bytes: Natural
     """Bytes of the texts; for counts of another tool, bytes of all occurrences of their spans."""
-    spans: int
+    spans: Natural
     """Occurrences of spans."""
-    num_gaps: int | None
+    num_gaps: Natural | None
     """Number of gaps among the spans; None: unknown."""
 
     @classmethod
@@ -70,15 +70,14 @@ class CountProvenance:
         """Parse the result of `to_json`.
 
         Raises:
-            CountsError: The data is invalid; the message begins with `name`.
+            CorruptOutputError: The data is invalid; the message begins with `name`.
         """
         try:
-            values = json.loads(data)
+            return from_values(cls, json.loads(data), name=name)
         except ValueError as error:
-            raise CountsError(f"{name} does not state what it was made from: {error}") from error
-        if not _is_origin(values):
-            raise CountsError(f"{name} does not state what it was made from, but {values!r}")
-        return cls(**values)
+            raise CorruptOutputError(
+                f"{name} does not state what it was made from: {error}"
+            ) from error
 
     def to_json(self) -> str:
         """Return all fields as one line of JSON; equal values have equal bytes."""
@@ -147,21 +146,6 @@ def check_same_spans(
                 f"counts of a different {word} cannot be added: {first} has {value!r}, {second} "
                 f"has {other_value!r}; count all texts in the same way"
             )
-
-
-def _is_origin(values: Any) -> bool:  # noqa: ANN401 - what a file holds
-    if not isinstance(values, dict) or set(values) != {
-        field.name for field in fields(CountProvenance)
-    }:
-        return False
-    numbers = [values["text_bytes"], values["spans"]]
-    numbers += [values[name] for name in ("texts", "num_gaps") if values[name] is not None]
-    return (
-        isinstance(values["pattern"], str)
-        and isinstance(values["unicode"], str)
-        and values["gaps"] in get_args(Gaps)
-        and all(type(number) is int and number >= 0 for number in numbers)
-    )
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:
@@ -297,7 +281,7 @@ def remote_block_bytes(num_files: int) -> int:
     return max(REMOTE_BLOCK_BYTES, min(_MAX_BLOCK, _ALL_BLOCKS // max(1, num_files)))
 
 
-REMOTE_WHOLE_BYTES = 3 * REMOTE_BLOCK_BYTES
+MAX_SMALL_BYTES = 3 * REMOTE_BLOCK_BYTES
 """A remote count file of up to this size is read by one request; otherwise its end, its head and
 its rows would need one request each.
 """
@@ -366,10 +350,7 @@ class CountReader:
         Raises:
             CorruptOutputError: The head lacks the provenance.
         """
-        try:
-            return CountProvenance.from_json(self._metadata.get(b"origin", b""), name=self.name)
-        except CountsError as error:
-            raise CorruptOutputError(str(error)) from error
+        return CountProvenance.from_json(self._metadata.get(b"origin", b""), name=self.name)
 
     def check_head(self) -> None:
         """Compare the two copies of the head, which are before and after the rows.
@@ -457,7 +438,7 @@ def _remote(url: str, block_bytes: int) -> pa.NativeFile:
     opened = open_input(url, block_bytes=block_bytes, at=-1)
     size = opened.seek(0, io.SEEK_END)
     opened.seek(0)
-    if size > REMOTE_WHOLE_BYTES:
+    if size > MAX_SMALL_BYTES:
         return pa.PythonFile(opened, mode="r")
     with opened:
         return pa.BufferReader(opened.read())
@@ -479,12 +460,12 @@ def provenances_of(urls: Sequence[str]) -> dict[str, CountProvenance]:
     return origins
 
 
-def _check_format(found: bytes, *, name: str) -> None:
-    if found == COUNTS_FORMAT.encode():
+def _check_format(value: bytes, *, name: str) -> None:
+    if value == COUNTS_FORMAT.encode():
         return
-    if not found.startswith(COUNTS_FAMILY):
+    if not value.startswith(COUNTS_FAMILY):
         raise CorruptOutputError(f"{name} is not a count file of format {COUNTS_FORMAT!r}")
     raise CorruptOutputError(
-        f"{name} is a count file of format {found.decode(errors='replace')!r}, this nanotok_ray "
+        f"{name} is a count file of format {value.decode(errors='replace')!r}, this nanotok_ray "
         f"reads {COUNTS_FORMAT!r}: count the texts again"
     )

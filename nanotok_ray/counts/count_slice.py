@@ -2,9 +2,9 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
 from itertools import chain, islice, pairwise
 from queue import SimpleQueue
 from typing import Any, Final
@@ -68,6 +68,19 @@ class CountSettings:
         return key_of({"slice": slice_.key, "counting": self.to_dict()})
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CorpusCounts:
+    """The counts of a corpus, and the documents that could not be counted."""
+
+    counts: SpanCounts
+    documents: int
+    """Number of documents read, including quarantined ones."""
+    quarantined: Mapping[str, int]
+    """Number of documents that could not be used, by kind of reason."""
+    entries: tuple[QuarantineEntry, ...]
+    """The first `MAX_ENTRIES` of these documents, in the order of the slices."""
+
+
 def count_slice(
     slice_: Slice,
     settings: CountSettings,
@@ -90,8 +103,9 @@ def count_slice(
         give_up_after=give_up_after,
     )
     counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
-    account = _count(reading, settings, counter)
-    origin = _provenance(settings, [counter], [account])
+    counting = _Counting(reading=reading, settings=settings, counter=counter)
+    counting.run()
+    origin = _provenance(settings, [counter], [counting.account])
     data = pack_counts(counter.sorted_run(), origin)
     return CountRecord(
         stage="count",
@@ -100,167 +114,14 @@ def count_slice(
         read=tuple(reading.read),
         documents=CountFlow(in_=reading.documents_in, quarantined=len(reading.quarantined)),
         quarantined=reading.reasons,
-        texts=account.texts,
-        text_bytes=account.text_bytes,
-        code_points=account.code_points,
+        texts=counting.account.texts,
+        text_bytes=counting.account.text_bytes,
+        code_points=counting.account.code_points,
         spans=counter.total(),
         distinct_spans=counter.num_distinct(),
         gaps=counter.num_gaps(),
         files=_write_files(data, reading, folder=folder, name=name),
     )
-
-
-def _count(
-    reading: SliceReading,
-    settings: CountSettings,
-    counter: _core.SpanCounts,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> "_Account":
-    """Count the documents of a slice, up to the budget or until the call is cancelled."""
-    account = _Account(budget=settings.budget)
-    for piece, batch in reading:
-        if is_cancelled():
-            break
-        texts, bounds = _texts(reading, settings, piece, batch)
-        chosen = account.take(_capped(texts, settings.doc_cap))
-        for lost in _update(counter, chosen, bounds, reading=reading, piece=piece, batch=batch):
-            account.texts -= len(lost)
-            account.text_bytes -= lost.num_bytes
-        if account.is_spent:
-            break
-    return account
-
-
-def _provenance(
-    settings: CountSettings, counters: Sequence[_core.SpanCounts], accounts: Sequence["_Account"]
-) -> CountProvenance:
-    return CountProvenance(
-        pattern=settings.pattern,
-        gaps=settings.gaps,
-        texts=sum(account.texts for account in accounts),
-        text_bytes=sum(account.text_bytes for account in accounts),
-        spans=sum(counter.total() for counter in counters),
-        num_gaps=sum(counter.num_gaps() for counter in counters),
-    )
-
-
-def _write_files(
-    data: pa.Buffer, reading: SliceReading, *, folder: Folder, name: str
-) -> tuple[StoredFile, ...]:
-    """Write the count file, and the quarantine file unless it would be empty."""
-    with folder.create(f"{name}.arrow") as file:
-        file.write(data)
-    files = [StoredFile(name=f"{name}.arrow", size=file.size, sha256=file.sha256)]
-    if reading.quarantined:
-        listed = f"{name}{COUNTED_SUFFIX}"
-        size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
-        files.append(StoredFile(name=listed, size=size, sha256=sha256))
-    return tuple(files)
-
-
-@dataclass(slots=True)
-class _Account:
-    """The code points counted so far, and their limit."""
-
-    budget: int | None
-    texts: int = 0
-    text_bytes: int = 0
-    code_points: int = 0
-    is_spent: bool = False
-
-    def take(self, texts: Documents) -> Documents:
-        """Return the leading texts within the budget; the last one can exceed it."""
-        if self.is_spent:
-            return texts.take(np.zeros(0, dtype=np.int64))
-        lengths = _code_points(texts)
-        if self.budget is not None:
-            passed = np.flatnonzero(self.code_points + np.cumsum(lengths) > self.budget)
-            if len(passed):
-                self.is_spent = True
-                texts = texts.take(np.arange(passed[0] + 1))
-                lengths = lengths[: passed[0] + 1]
-        self.texts += len(texts)
-        self.text_bytes += texts.num_bytes
-        self.code_points += int(lengths.sum())
-        return texts
-
-
-def _texts(
-    reading: SliceReading, settings: CountSettings, piece: int, batch: Batch
-) -> tuple[Documents, npt.NDArray[np.int64]]:
-    """Return the texts of a batch, the index of the first text of each document, and the end."""
-    slice_ = reading.slice
-    if slice_.kind == "text":
-        return batch.documents, np.arange(len(batch.documents) + 1)
-    name = slice_.pieces[piece].file.dialect
-    assert name is not None, "the plan names the dialect of every such file"
-    dialect = Dialect(
-        kind=slice_.kind, name=name, image_token=PLACEHOLDER, grounding=settings.grounding
-    )
-    found = texts_of(dialect, batch.documents)
-    for index, reason in found.problems.items():
-        reading.quarantine(piece, batch, index, reason=reason)
-    return found.texts, found.bounds
-
-
-def _update(
-    counter: _core.SpanCounts,
-    texts: Documents,
-    bounds: npt.NDArray[np.int64],
-    *,
-    reading: SliceReading,
-    piece: int,
-    batch: Batch,
-) -> Iterator[Documents]:
-    """Count texts, quarantine documents that cannot be split, and yield the counted texts.
-
-    A failed update counts no text of its call, so a failed batch is counted again document by
-    document; all texts of a conversation are counted or none.
-    """
-    try:
-        counter.update(texts.data, texts.offsets)
-    except SplitError:
-        ends = np.minimum(bounds, len(texts)).tolist()
-        for number, (start, end) in enumerate(pairwise(ends)):
-            document_texts = texts.part(start, end)
-            try:
-                counter.update(document_texts.data, document_texts.offsets)
-            except SplitError as error:
-                reading.quarantine(piece, batch, number, reason=error.reason)
-                yield document_texts
-
-
-def _capped(texts: Documents, doc_cap: int | None) -> Documents:
-    if doc_cap is None:
-        return texts
-    return Documents.from_arrow(pc.utf8_slice_codeunits(texts.to_arrow(), 0, doc_cap))
-
-
-def _code_points(texts: Documents) -> npt.NDArray[np.int64]:
-    return np.asarray(pc.utf8_length(texts.to_arrow()), dtype=np.int64)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CorpusCounts:
-    """The counts of a corpus, and the documents that could not be counted."""
-
-    counts: SpanCounts
-    documents: int
-    """Number of documents read, including quarantined ones."""
-    quarantined: Mapping[str, int]
-    """Number of documents that could not be used, by kind of reason."""
-    entries: tuple[QuarantineEntry, ...]
-    """The first `MAX_ENTRIES` of these documents, in the order of the slices."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CountedSlice:
-    """The result of one slice."""
-
-    account: _Account
-    documents: int
-    reasons: Mapping[str, int]
-    entries: tuple[QuarantineEntry, ...]
 
 
 def count_corpus(
@@ -296,29 +157,8 @@ def count_corpus(
         _core.SpanCounts(settings.pattern, gaps=settings.gaps)
         for _ in range(max(1, min(num_threads, len(slices))))
     ]
-    idle: SimpleQueue[_core.SpanCounts] = SimpleQueue()
-    for counter in counters:
-        idle.put(counter)
-    stop = threading.Event()
-
-    def count(slice_: Slice) -> _CountedSlice:
-        reading, counter = SliceReading(slice_, with_document_ids=False), idle.get()
-        try:
-            account = _count(reading, settings, counter, stop.is_set)
-        finally:
-            idle.put(counter)
-        entries = tuple(islice(reading.quarantined, MAX_ENTRIES))
-        return _CountedSlice(account, reading.documents_in, reading.reasons, entries)
-
     with ThreadPoolExecutor(max_workers=len(counters)) as pool:
-        works = {pool.submit(count, slice_): slice_ for slice_ in slices}
-        try:
-            _wait(works, on_slice)
-        except BaseException:
-            stop.set()  # a slice may be one large file
-            pool.shutdown(cancel_futures=True)
-            raise
-        counted = [work.result() for work in works]
+        counted = _count_slices(slices, settings, counters, pool, on_slice)
         origin = _provenance(settings, counters, [ended.account for ended in counted])
         runs = list(pool.map(_core.SpanCounts.sorted_run, counters))
     reasons: Counter[str] = Counter()
@@ -333,17 +173,163 @@ def count_corpus(
     )
 
 
-def _wait(
-    works: Mapping["Future[_CountedSlice]", Slice], on_slice: Callable[[int, int], None] | None
-) -> None:
-    """Wait for all slices.
+@dataclass(slots=True)
+class _Account:
+    """The texts and code points counted so far."""
+
+    texts: int = 0
+    text_bytes: int = 0
+    code_points: int = 0
+    is_spent: bool = False
+    """Whether the budget was reached."""
+
+    def take(self, texts: Documents, budget: int | None) -> Documents:
+        """Return the leading texts within the budget; the last one can exceed it."""
+        lengths = np.asarray(pc.utf8_length(texts.to_arrow()), dtype=np.int64)
+        if budget is not None:
+            passed = np.flatnonzero(self.code_points + np.cumsum(lengths) > budget)
+            if len(passed):
+                self.is_spent = True
+                texts = texts.take(np.arange(passed[0] + 1))
+                lengths = lengths[: passed[0] + 1]
+        self.texts += len(texts)
+        self.text_bytes += texts.num_bytes
+        self.code_points += int(lengths.sum())
+        return texts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Counting:
+    """The counting of one slice into a table."""
+
+    reading: SliceReading
+    settings: CountSettings
+    counter: _core.SpanCounts
+    account: _Account = field(default_factory=_Account)
+
+    def run(self, is_cancelled: Callable[[], bool] = lambda: False) -> None:
+        """Count the documents, up to the budget or until the call is cancelled."""
+        for piece, batch in self.reading:
+            if is_cancelled():
+                break
+            texts, bounds = self._texts(piece, batch)
+            if self.settings.doc_cap is not None:
+                capped = pc.utf8_slice_codeunits(texts.to_arrow(), 0, self.settings.doc_cap)
+                texts = Documents.from_arrow(capped)
+            texts = self.account.take(texts, self.settings.budget)
+            try:
+                self.counter.update(texts.data, texts.offsets)
+            except SplitError:
+                self._count_each(piece, batch, texts, bounds)
+            if self.account.is_spent:
+                break
+
+    def _texts(self, piece: int, batch: Batch) -> tuple[Documents, npt.NDArray[np.int64]]:
+        """Return the texts of a batch, and where those of each document begin and the last end."""
+        slice_ = self.reading.slice
+        if slice_.kind == "text":
+            return batch.documents, np.arange(len(batch.documents) + 1)
+        name = slice_.pieces[piece].file.dialect
+        assert name is not None, "the plan names the dialect of every such file"
+        grounding = self.settings.grounding
+        dialect = Dialect(kind=slice_.kind, name=name, image_token=PLACEHOLDER, grounding=grounding)
+        texts = texts_of(dialect, batch.documents)
+        for index, reason in texts.problems.items():
+            self.reading.quarantine(piece, batch, index, reason=reason)
+        return texts.texts, texts.bounds
+
+    def _count_each(
+        self, piece: int, batch: Batch, texts: Documents, bounds: npt.NDArray[np.int64]
+    ) -> None:
+        """Count a batch again document by document, since a failed update counts no text.
+
+        Documents that cannot be split are quarantined; all texts of one are counted or none.
+        """
+        ends = np.minimum(bounds, len(texts)).tolist()
+        for number, (start, end) in enumerate(pairwise(ends)):
+            document_texts = texts.part(start, end)
+            try:
+                self.counter.update(document_texts.data, document_texts.offsets)
+            except SplitError as error:
+                self.reading.quarantine(piece, batch, number, reason=error.reason)
+                self.account.texts -= len(document_texts)
+                self.account.text_bytes -= document_texts.num_bytes
+
+
+def _provenance(
+    settings: CountSettings, counters: Sequence[_core.SpanCounts], accounts: Sequence["_Account"]
+) -> CountProvenance:
+    return CountProvenance(
+        pattern=settings.pattern,
+        gaps=settings.gaps,
+        texts=sum(account.texts for account in accounts),
+        text_bytes=sum(account.text_bytes for account in accounts),
+        spans=sum(counter.total() for counter in counters),
+        num_gaps=sum(counter.num_gaps() for counter in counters),
+    )
+
+
+def _write_files(
+    data: pa.Buffer, reading: SliceReading, *, folder: Folder, name: str
+) -> tuple[StoredFile, ...]:
+    """Write the count file, and the quarantine file unless it would be empty."""
+    with folder.create(f"{name}.arrow") as file:
+        file.write(data)
+    files = [StoredFile(name=f"{name}.arrow", size=file.size, sha256=file.sha256)]
+    if reading.quarantined:
+        listed = f"{name}{COUNTED_SUFFIX}"
+        size, sha256 = write_quarantine(folder, reading.quarantined, name=listed)
+        files.append(StoredFile(name=listed, size=size, sha256=sha256))
+    return tuple(files)
+
+
+@dataclass(frozen=True, slots=True)
+class _CountedSlice:
+    """The result of one slice."""
+
+    account: _Account
+    documents: int
+    reasons: Mapping[str, int]
+    entries: tuple[QuarantineEntry, ...]
+
+
+def _count_slices(
+    slices: Sequence[Slice],
+    settings: CountSettings,
+    counters: Sequence[_core.SpanCounts],
+    pool: ThreadPoolExecutor,
+    on_slice: Callable[[int, int], None] | None,
+) -> list[_CountedSlice]:
+    """Count each slice in a table that no other thread uses at the time.
 
     Raises:
-        NanotokError: One of them failed.
+        NanotokError: A slice failed; the others are not counted further.
     """
+    idle: SimpleQueue[_core.SpanCounts] = SimpleQueue()
+    for counter in counters:
+        idle.put(counter)
+    stop = threading.Event()
+
+    def count(slice_: Slice) -> _CountedSlice:
+        reading, counter = SliceReading(slice_, with_document_ids=False), idle.get()
+        counting = _Counting(reading=reading, settings=settings, counter=counter)
+        try:
+            counting.run(stop.is_set)
+        finally:
+            idle.put(counter)
+        entries = tuple(islice(reading.quarantined, MAX_ENTRIES))
+        return _CountedSlice(counting.account, reading.documents_in, reading.reasons, entries)
+
+    futures = {pool.submit(count, slice_): slice_ for slice_ in slices}
     num_bytes = 0
-    for done, work in enumerate(as_completed(works), start=1):
-        work.result()
-        num_bytes += works[work].num_bytes
-        if on_slice is not None:
-            on_slice(done, num_bytes)
+    try:
+        for done, future in enumerate(as_completed(futures), start=1):
+            future.result()
+            num_bytes += futures[future].num_bytes
+            if on_slice is not None:
+                on_slice(done, num_bytes)
+    except BaseException:
+        stop.set()  # a slice may be one large file
+        pool.shutdown(cancel_futures=True)
+        raise
+    return [future.result() for future in futures]

@@ -206,8 +206,8 @@ class CountRanges:
             return cursor.read(hash_range, all_ranges)
 
         runs, names, run_weights = [], [], []
-        found = self._map(read, self._cursors)
-        for cursor, weight, cursor_runs in zip(self._cursors, weights, found, strict=True):
+        runs_of = self._map(read, self._cursors)
+        for cursor, weight, cursor_runs in zip(self._cursors, weights, runs_of, strict=True):
             for run in cursor_runs:
                 runs.append(run)
                 names.append(cursor.url)

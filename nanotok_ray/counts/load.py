@@ -96,9 +96,9 @@ def load_counts(
     return counts
 
 
-def _chosen(found: FoundFiles, *, path: str) -> list[str]:
-    files = [file.path for file in found.files]
-    if not found.is_folder:
+def _chosen(matched: FoundFiles, *, path: str) -> list[str]:
+    files = [file.path for file in matched.files]
+    if not matched.is_folder:
         return files
     chosen = [file for file in files if file.endswith(_SUFFIXES)]
     if not chosen:

@@ -122,5 +122,5 @@ def _cut(
         if end - first <= max_keys:
             yield first, end
             continue
-        least = min(range(first, end - 1), key=lambda number: (hashes[number], number))
-        waiting += [(least + 1, end), (first, least + 1)]
+        smallest = min(range(first, end - 1), key=lambda number: (hashes[number], number))
+        waiting += [(smallest + 1, end), (first, smallest + 1)]

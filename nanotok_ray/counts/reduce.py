@@ -209,7 +209,8 @@ def reduce_counts(
         CountsError: `min_count` is out of its range.
         FileNotFoundError: A file does not exist.
     """
-    sums = _sums(parts, min_count, buffer_bytes, on_progress, hashes=False)
+    settings = PartSettings(min_count=min_count)
+    sums = _sums(parts, settings, buffer_bytes=buffer_bytes, on_progress=on_progress)
     totals = _totals(sums)
     _, data, offsets, counts = sums.take()
     return SpanSums(data=data, offsets=offsets, counts=counts, totals=totals)
@@ -222,7 +223,8 @@ def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
         CorruptOutputError, CountOverflowError, FileNotFoundError: As for `reduce_counts`.
     """
     parts = [CountPart(url=url) for url in urls]
-    return _sums(parts, 1, buffer_bytes, None, hashes=True).take()
+    settings = PartSettings(min_count=1)
+    return _sums(parts, settings, buffer_bytes=buffer_bytes, hashes=True).take()
 
 
 def reduce_memory(
@@ -246,19 +248,19 @@ def reduce_memory(
 
 def _sums(
     parts: Sequence[CountPart],
-    min_count: int,
-    buffer_bytes: int,
-    on_progress: OnRead | None,
+    settings: "PartSettings",
     *,
-    hashes: bool,
-    part: HashPart = ALL_HASHES,
+    buffer_bytes: int,
+    on_progress: OnRead | None = None,
+    hashes: bool = False,
 ) -> _core.RunSums:
+    min_count = settings.min_count
     if not 1 <= min_count <= _MAX_COUNT:
         raise CountsError(f"min_count is {min_count}: it must be 1 (keep all) to 2**64 - 1")
     sums = _core.RunSums(min_count=min_count, hashes=hashes)
-    weights = [count_part.weight for count_part in parts]
-    urls = [count_part.url for count_part in parts]
-    with CountRanges(urls, buffer_bytes=buffer_bytes, part=part) as ranges:
+    weights = [part.weight for part in parts]
+    urls = [part.url for part in parts]
+    with CountRanges(urls, buffer_bytes=buffer_bytes, part=settings.part) as ranges:
         for number in range(ranges.num_ranges):
             ranges.add(sums, number, weights)
             if on_progress is not None:
@@ -299,7 +301,7 @@ class PartSettings:
     """Settings of the sum of a part of all hashes: all that it depends on besides its files."""
 
     min_count: int
-    part: HashPart
+    part: HashPart = ALL_HASHES
 
 
 def part_key(keys: Sequence[tuple[str, int]], settings: PartSettings) -> str:
@@ -319,9 +321,7 @@ def reduce_part(
     Raises:
         CorruptOutputError, CountOverflowError, FileNotFoundError: As for `reduce_counts`.
     """
-    sums = _sums(
-        parts, settings.min_count, PART_BUFFER_BYTES, None, hashes=False, part=settings.part
-    )
+    sums = _sums(parts, settings, buffer_bytes=PART_BUFFER_BYTES)
     totals = _totals(sums)
     _, data, offsets, counts = sums.take()
     with folder.create(f"{name}.arrow") as file, arrow_sink(file) as sink:

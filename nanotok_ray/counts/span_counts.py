@@ -1,7 +1,6 @@
 """`SpanCounts`: counts of spans that can be updated, merged, saved, loaded and learned from."""
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,83 +31,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nanotok_ray.documents.texts import Texts
-
-
-class CountedSpans(ABC):
-    """The read-only interface of counts."""
-
-    @abstractmethod
-    def run(self) -> Run:
-        """Return all distinct spans and their counts, sorted by (hash64, span)."""
-
-    @property
-    @abstractmethod
-    def origin(self) -> CountProvenance:
-        """The provenance of the counts."""
-
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write a count file to a path or URL atomically.
-
-        >>> import tempfile
-        >>> from nanotok_ray import SpanCounts
-        >>> counts = SpanCounts.from_counts({"a": 3}, pattern="gpt4")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     counts.save(f"{folder}/a.arrow")
-        ...     SpanCounts.load(f"{folder}/a.arrow").most_common()
-        [(b'a', 3)]
-
-        Raises:
-            OSError: The file cannot be written.
-            CountOverflowError: A sum would exceed 2**64 - 1.
-        """
-        folder, slash, name = os.fspath(file).rpartition("/")
-        with Folder(folder or slash or ".").create(name) as target:
-            target.write(pack_counts(self.run(), self.origin))
-
-    def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
-        """Return the `n` most frequent spans (None: all) and their counts, the highest first.
-
-        Spans with equal counts are in the order of their bytes.
-        """
-        _, data, offsets, counts = self.run()
-        spans = Documents(data=data, offsets=offsets)
-        rows = most_frequent_rows(spans, counts, max_spans=len(counts) if n is None else n)
-        chosen = spans.to_arrow(as_bytes=True).take(rows).to_pylist()
-        return list(zip(chosen, counts[rows].tolist(), strict=True))
-
-    @property
-    def pattern(self) -> str:
-        """The regular expression that splits texts into spans."""
-        return self.origin.pattern
-
-    @property
-    def gaps(self) -> int | None:
-        """Number of spans that the pattern did not match; None: unknown (another tool's counts)."""
-        return self.origin.num_gaps
-
-    @property
-    def texts(self) -> int | None:
-        """Number of counted texts; None: unknown for counts of another tool."""
-        return self.origin.texts
-
-    @property
-    def text_bytes(self) -> int:
-        """Bytes of all texts; for counts of another tool, of all occurrences of spans."""
-        return self.origin.text_bytes
-
-    @property
-    def total(self) -> int:
-        """Occurrences of all spans."""
-        return self.origin.spans
-
-    @property
-    def num_distinct(self) -> int:
-        """Number of different spans."""
-        return len(self.run()[3])
-
-    def __repr__(self) -> str:
-        spans, size = quantity(self.total, "span"), quantity(self.text_bytes, "byte")
-        return f"<SpanCounts: {spans}, {self.num_distinct:,} distinct, {size} of text>"
 
 
 class SummedRuns:
@@ -152,7 +74,7 @@ class SummedRuns:
         return self._runs[0]
 
 
-class SpanCounts(CountedSpans):
+class SpanCounts:
     r"""The number of occurrences of each span in texts.
 
     >>> counts = SpanCounts()
@@ -355,6 +277,65 @@ class SpanCounts(CountedSpans):
         """Number of different spans."""
         return len(self.run()[3]) if self._sums else self._counter.num_distinct()
 
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write a count file to a path or URL atomically.
+
+        >>> import tempfile
+        >>> from nanotok_ray import SpanCounts
+        >>> counts = SpanCounts.from_counts({"a": 3}, pattern="gpt4")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     counts.save(f"{folder}/a.arrow")
+        ...     SpanCounts.load(f"{folder}/a.arrow").most_common()
+        [(b'a', 3)]
+
+        Raises:
+            OSError: The file cannot be written.
+            CountOverflowError: A sum would exceed 2**64 - 1.
+        """
+        folder, slash, name = os.fspath(file).rpartition("/")
+        with Folder(folder or slash or ".").create(name) as target:
+            target.write(pack_counts(self.run(), self.origin))
+
+    def most_common(self, n: int | None = None) -> list[tuple[bytes, int]]:
+        """Return the `n` most frequent spans (None: all) and their counts, the highest first.
+
+        Spans with equal counts are in the order of their bytes.
+        """
+        _, data, offsets, counts = self.run()
+        spans = Documents(data=data, offsets=offsets)
+        rows = most_frequent_rows(spans, counts, max_spans=len(counts) if n is None else n)
+        chosen = spans.to_arrow(as_bytes=True).take(rows).to_pylist()
+        return list(zip(chosen, counts[rows].tolist(), strict=True))
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that splits texts into spans."""
+        return self.origin.pattern
+
+    @property
+    def gaps(self) -> int | None:
+        """Number of spans that the pattern did not match; None: unknown (another tool's counts)."""
+        return self.origin.num_gaps
+
+    @property
+    def texts(self) -> int | None:
+        """Number of counted texts; None: unknown for counts of another tool."""
+        return self.origin.texts
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of all texts; for counts of another tool, of all occurrences of spans."""
+        return self.origin.text_bytes
+
+    @property
+    def total(self) -> int:
+        """Occurrences of all spans."""
+        return self.origin.spans
+
+    def __repr__(self) -> str:
+        spans, size = quantity(self.total, "span"), quantity(self.text_bytes, "byte")
+        return f"<SpanCounts: {spans}, {self.num_distinct:,} distinct, {size} of text>"
+
     @property
     def _num_threads(self) -> int:
         return default_threads() if self._threads is None else self._threads
@@ -383,7 +364,7 @@ def most_frequent_rows(
     """
     if max_spans <= 0 or not len(counts):
         return np.zeros(0, dtype=np.int64)
-    candidates = np.flatnonzero(counts >= _least_count(counts, max_spans))
+    candidates = np.flatnonzero(counts >= _min_count(counts, max_spans))
     chosen = spans.to_arrow(as_bytes=True).take(candidates)
     table = pa.table({"count": counts[candidates], "span": chosen})
     keys = [("count", "descending"), ("span", "ascending")]
@@ -391,7 +372,7 @@ def most_frequent_rows(
     return np.asarray(candidates[order.to_numpy()], dtype=np.int64)
 
 
-def _least_count(counts: NDArray[np.uint64], max_spans: int) -> int:
+def _min_count(counts: NDArray[np.uint64], max_spans: int) -> int:
     """Return the lowest count of the `max_spans` highest counts."""
     if len(counts) <= max_spans:
         return 0

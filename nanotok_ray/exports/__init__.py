@@ -22,7 +22,6 @@ from nanotok_ray.exports.layout import (
     ExportedUnit,
     Layout,
     Target,
-    WrittenUnit,
 )
 from nanotok_ray.exports.layouts import LAYOUTS, parse_layout
 from nanotok_ray.exports.litdata import Litdata
@@ -56,7 +55,6 @@ __all__ = [
     "SamePass",
     "Target",
     "Unit",
-    "WrittenUnit",
     "begin",
     "check_folder",
     "check_unit",

@@ -6,6 +6,7 @@ It opens no file itself: `InnerFiles` opens the files of a folder for the packag
 
 from nanotok_ray.formats.codec import (
     Finite,
+    Natural,
     Number,
     Numbers,
     dump,
@@ -55,7 +56,6 @@ from nanotok_ray.formats.paths import (
     local_path,
     not_regular,
     open_regular,
-    path_inside,
 )
 from nanotok_ray.formats.published import (
     MAX_JSON_BYTES,
@@ -65,7 +65,6 @@ from nanotok_ray.formats.published import (
     MAX_SHARDS_INDEX_BYTES,
     check_size,
     manifest_bytes,
-    no_manifest,
     read_digests,
     read_manifest,
     read_shard_record,
@@ -121,9 +120,7 @@ from nanotok_ray.formats.shards_index import (
     MAX_SHARD_NUMBER,
     ROW,
     ShardsIndex,
-    check_rows,
     pack_shards_index,
-    shard_name,
     unpack_shards_index,
 )
 from nanotok_ray.formats.stored_shard import (
@@ -202,6 +199,7 @@ __all__ = [
     "Mask",
     "MergeColumns",
     "MergeRecord",
+    "Natural",
     "Number",
     "Numbers",
     "OutputFacts",
@@ -233,7 +231,6 @@ __all__ = [
     "TrainingReport",
     "TrainingTotals",
     "VerifiedFiles",
-    "check_rows",
     "check_size",
     "digest_of",
     "dump",
@@ -252,18 +249,15 @@ __all__ = [
     "load",
     "local_path",
     "manifest_bytes",
-    "no_manifest",
     "not_regular",
     "number",
     "open_regular",
     "pack_shards_index",
-    "path_inside",
     "read_digests",
     "read_manifest",
     "read_shard_record",
     "read_shards_index",
     "record_name",
-    "shard_name",
     "shards_of",
     "suffixes_of",
     "to_json",

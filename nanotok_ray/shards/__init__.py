@@ -29,7 +29,6 @@ from nanotok_ray.shards.records import (
     write_record,
 )
 from nanotok_ray.shards.render import LengthPolicy
-from nanotok_ray.shards.settings import dialect_of, shard_key
 from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
 from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, OutputDepth, Verification, verify_output
 from nanotok_ray.shards.writer import (
@@ -59,7 +58,6 @@ __all__ = [
     "SourceMap",
     "Verification",
     "assemble",
-    "dialect_of",
     "expected_records",
     "file_problem",
     "find_garbage",
@@ -71,7 +69,6 @@ __all__ = [
     "quarantine_name",
     "read_record",
     "remove_temporaries",
-    "shard_key",
     "skip_slice",
     "slice_results",
     "tokenize_slice",

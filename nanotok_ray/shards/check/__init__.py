@@ -23,7 +23,6 @@ from nanotok_ray.shards.check.record import listed_problems, record_problems
 from nanotok_ray.shards.check.sample import Sample, SampleCheck, choose_slices
 from nanotok_ray.shards.check.slice import (
     CheckFailure,
-    Depth,
     Result,
     SliceCheck,
     SliceWork,
@@ -44,7 +43,6 @@ __all__ = [
     "OTHER_TEXT",
     "WINDOW_BYTES",
     "CheckFailure",
-    "Depth",
     "DocumentCheck",
     "IdScan",
     "MaskScan",
