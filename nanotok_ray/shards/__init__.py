@@ -29,7 +29,8 @@ from nanotok_ray.shards.records import (
     write_record,
 )
 from nanotok_ray.shards.render import LengthPolicy
-from nanotok_ray.shards.tokenize import quarantine_name, skip_slice, tokenize_slice, tokenize_slices
+from nanotok_ray.shards.settings import quarantine_name
+from nanotok_ray.shards.tokenize import skip_slice, tokenize_slices
 from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, OutputDepth, Verification, verify_output
 from nanotok_ray.shards.writer import (
     RenderedDocuments,
@@ -71,7 +72,6 @@ __all__ = [
     "remove_temporaries",
     "skip_slice",
     "slice_results",
-    "tokenize_slice",
     "tokenize_slices",
     "totals_of",
     "verify_output",

@@ -6,12 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.formats import (
     MAX_RECORD_BYTES,
-    MAX_SHARDS_INDEX_BYTES,
     RECORDS,
-    SHARDS_INDEX_NAME,
     ResultRecord,
     ShardRecord,
     ShardSettings,
@@ -19,8 +17,7 @@ from nanotok_ray.formats import (
     dump,
     load,
     read_manifest,
-    record_name,
-    unpack_shards_index,
+    read_shards_index,
 )
 from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Plan, Slice
@@ -198,18 +195,15 @@ def slice_results(
 def published_records(out: Folder) -> dict[str, str]:
     """Return the sha256 (hex) of the records that shards.idx names, by name.
 
-    The result is empty if there is no manifest, or if it names another shards.idx.
+    The result is empty if there is no manifest, or if it does not fit shards.idx.
     """
     try:
         manifest = read_manifest(out)
-        data = out.read_bytes(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
-        if hashlib.sha256(data).hexdigest() != manifest.shards_index_sha256:
-            return {}
-        index = unpack_shards_index(data)
-        hashes = [row.tobytes().hex() for row in index.rows["record_sha256"]]
-        return {record_name(index.name(row)): sha256 for row, sha256 in enumerate(hashes)}
-    except (FileNotFoundError, CorruptOutputError, ValueError):
+        index = read_shards_index(out, manifest)
+        shards = [index.shard(row, manifest) for row in range(len(index.rows))]
+    except (IncompleteOutputError, CorruptOutputError):
         return {}
+    return {shard.record_name: shard.record_sha256 for shard in shards}
 
 
 def finished_record(

@@ -1,4 +1,4 @@
-"""The key of shards, the dialect of their documents, and the counts of checked documents."""
+"""The key and the names of shards, their dialect and ids, and counts of checked documents."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.formats import Proof, ShardSettings, key_of, to_values
-from nanotok_ray.sources import Slice
+from nanotok_ray.sources import QUARANTINE, Slice
 from nanotok_ray.tokenizer import Model
 
 if TYPE_CHECKING:
@@ -36,6 +36,18 @@ def shard_key(slice_: Slice, settings: ShardSettings) -> str:
     ids = {} if slice_.id_column is None else {"id_column": slice_.id_column}
     values = {**to_values(settings), **ids, "format": SHARD_FORMAT}
     return key_of({"slice": slice_.key, "shards": values})
+
+
+def shard_name(slice_: Slice, key: str, number: int) -> str:
+    """Return the path of shard `number` of a slice in the output folder, without suffix."""
+    return (
+        f"{slice_.source}/{slice_.split}/{slice_.stem}-{slice_.number:05d}-{number:03d}-{key[:16]}"
+    )
+
+
+def quarantine_name(slice_: Slice, key: str) -> str:
+    """Return the path of a slice's quarantine file in the output folder."""
+    return f"{QUARANTINE}{slice_.source}/{slice_.split}/{slice_.name_for(key)}.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

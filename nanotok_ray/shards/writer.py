@@ -125,7 +125,7 @@ class ShardFiles:
         self, folder: Folder, name: str, *, item_bytes: int, suffixes: Collection[str]
     ) -> None:
         """Open the files of ids and masks; the others are written when the shard is closed."""
-        self._folder, self._name, self._item_bytes = folder, name, item_bytes
+        self._folder, self.name, self._item_bytes = folder, name, item_bytes
         self._stack = ExitStack()
         self._files = {
             suffix: self._open(suffix) for suffix in (".bin", ".mask") if suffix in suffixes
@@ -137,7 +137,7 @@ class ShardFiles:
         self._document_ids: list[Texts] | None = [] if ".ids" in suffixes else None
 
     def _open(self, suffix: str) -> WholeFile:
-        return self._stack.enter_context(self._folder.create_once(self._name + suffix))
+        return self._stack.enter_context(self._folder.create_once(self.name + suffix))
 
     def write(self, documents: DocumentBatch) -> None:
         """Append documents, which have a mask, images and ids if the shard has these files."""
@@ -159,7 +159,7 @@ class ShardFiles:
             self._write_side_file(".ids", ids_parts(self._document_ids))
         self._stack.close()
         return [
-            StoredFile(name=self._name + suffix, size=file.size, sha256=file.sha256)
+            StoredFile(name=self.name + suffix, size=file.size, sha256=file.sha256)
             for suffix, file in sorted(self._files.items())
         ]
 
@@ -178,15 +178,13 @@ class ShardWriter:
 
     def __init__(
         self,
-        open_files: Callable[[str], ShardFiles],
+        open_files: Callable[[int], ShardFiles],
         *,
-        name_of: Callable[[int], str],
         pieces: tuple[Piece, ...],
         max_shard_tokens: int,
     ) -> None:
-        """Set the functions that open the files of a shard and name a number, and the limit."""
-        self._open_files, self._name_of = open_files, name_of
-        self._pieces = pieces
+        """Set the function that opens the files of a shard, given its number, and the limit."""
+        self._open_files, self._pieces = open_files, pieces
         self._limit = max_shard_tokens
         self._files: ShardFiles | None = None
         self._map = SourceMap(pieces)
@@ -212,7 +210,7 @@ class ShardWriter:
 
     def _append(self, rendered: RenderedDocuments, first: int, stop: int) -> None:
         if self._files is None:
-            self._files = self._open_files(self._name_of(len(self.shards)))
+            self._files = self._open_files(len(self.shards))
         documents = rendered.documents.part(first, stop)
         self._files.write(documents)
         self._map.add(rendered.piece, rendered.group, rendered.rows[first:stop])
@@ -227,7 +225,7 @@ class ShardWriter:
         self.files += self._files.close()
         self.shards.append(
             Shard(
-                name=self._name_of(len(self.shards)),
+                name=self._files.name,
                 documents=self._documents,
                 bytes=self._bytes,
                 tokens=self._tokens,

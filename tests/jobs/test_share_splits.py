@@ -23,7 +23,7 @@ from nanotok_ray.job import (
     tokenize_work,
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
-from nanotok_ray.shards import ExpectedSlice, tokenize_slice, verify_output
+from nanotok_ray.shards import ExpectedSlice, tokenize_slices, verify_output
 from nanotok_ray.sources import SliceReading, make_plan, read_slices
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -133,7 +133,7 @@ def test_every_byte_equals_that_of_two_passes_and_each_part_is_opened_once(
     for each in make_plan(job).slices():
         source = next(own for own in job.sources if own.name == each.source)
         settings = shard_settings(job, source, tokenizer)
-        record = tokenize_slice(each, settings, tokenizer=tokenizer, out=apart)
+        [record] = tokenize_slices([each], settings, tokenizer=tokenizer, out=apart)
         expected = ExpectedSlice(slice=each, settings=settings)
         apart.write_whole(expected.record_name, dump(record))
     expected = contents(tmp_path / "apart")

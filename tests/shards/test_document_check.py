@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from nanotok_ray.formats import DocumentIds, to_values
 from nanotok_ray.recipe import SPECIAL_TOKENS
-from nanotok_ray.shards import render, tokenize_slice
-from nanotok_ray.shards.check import (
+from nanotok_ray.shards import render, tokenize_slices
+from nanotok_ray.shards.check import cross_check
+from nanotok_ray.shards.check.document import (
     LONG_CONVERSATION,
     LONG_SPAN,
     LOOKS_FURTHER,
@@ -21,9 +22,8 @@ from nanotok_ray.shards.check import (
     OTHER_TEXT,
     WINDOW_BYTES,
     DocumentCheck,
-    Sample,
-    cross_check,
 )
+from nanotok_ray.shards.check.sample import Sample
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Model, Tokenizer
 from tests.support.small_corpus import conversations, plan_of, shard_settings, texts
@@ -281,7 +281,7 @@ def test_documents_after_an_omitted_one_are_compared_with_their_own_source(tmp_p
     monkeypatch.setattr(render, "MAX_DOCUMENT_TOKENS", max(lengths) - 1)
     [each] = plan_of(tmp_path / "a.jsonl", id_column="id").slices()
     out = Folder(str(tmp_path / "out"))
-    record = tokenize_slice(each, settings(), tokenizer=LEARNED, out=out)
+    [record] = tokenize_slices([each], settings(), tokenizer=LEARNED, out=out)
     assert lengths.index(max(lengths)) < 3
     assert record.proof.encoded_again == record.documents.out == 3
     data = np.frombuffer(out.read_bytes(f"{record.shards[0].name}.ids"), np.uint8)

@@ -16,7 +16,7 @@ from nanotok_ray.shards import (
     SourceMap,
     mapped_rows,
     render,
-    tokenize_slice,
+    tokenize_slices,
 )
 from nanotok_ray.sources import Piece, make_plan
 from nanotok_ray.storage import Folder
@@ -28,6 +28,8 @@ PIECE = Piece(SourceFile(path="a", url="/a", size=9, format="lines"), 0, 9)
 
 class MemoryFiles:
     """The files of a shard in memory."""
+
+    name = "memory"
 
     def __init__(self):
         self.ids, self.lengths, self.mask, self.names, self.images = [], [], [], [], []
@@ -51,12 +53,12 @@ class MemoryFiles:
 def test_shards_contain_whole_documents_in_order_under_the_limit(batches, limit):
     sinks = []
 
-    def open_files(name):
-        assert name == str(len(sinks))
+    def open_files(number):
+        assert number == len(sinks)
         sinks.append(MemoryFiles())
         return sinks[-1]
 
-    writer = ShardWriter(open_files, name_of=str, pieces=(PIECE,), max_shard_tokens=limit)
+    writer = ShardWriter(open_files, pieces=(PIECE,), max_shard_tokens=limit)
     next_id = next_row = 0
     for lengths in batches:
         total = sum(lengths)
@@ -120,7 +122,7 @@ def job(corpus, tmp_path):
 def test_a_record_is_consistent_and_names_its_files(job, tmp_path):
     slices, tokenizer, settings = job
     out = Folder(str(tmp_path / "out"))
-    record = tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+    [record] = tokenize_slices([slices["web"]], settings, tokenizer=tokenizer, out=out)
     documents = [*texts(40, seed=0), *texts(40, seed=1)]
     ids = [[tokenizer.get_bos_token_id(), *tokenizer.encode(text)] for text in documents]
     assert record.documents == Flow(in_=80, out=80, quarantined=0)
@@ -148,7 +150,8 @@ def composed(tmp_path, files, *, kind="chat", **rules):
     tokenizer = Tokenizer.train_from_iterator([], vocab_size=265).extended(["<image>"])
     settings = shard_settings(tokenizer, prepend=(), **rules)
     out = Folder(str(tmp_path / "out"))
-    return tokenize_slice(each, settings, tokenizer=tokenizer, out=out)
+    [record] = tokenize_slices([each], settings, tokenizer=tokenizer, out=out)
+    return record
 
 
 def test_an_account_covers_what_is_kept(tmp_path):
@@ -191,7 +194,7 @@ def test_an_error_while_writing_leaves_no_file(job, tmp_path, monkeypatch):
 
     monkeypatch.setattr(render.Renderer, "render", fail_later)
     with pytest.raises(TransientIOError):
-        tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+        tokenize_slices([slices["web"]], settings, tokenizer=tokenizer, out=out)
     assert out.list() == out.list_temporaries() == []
 
 
@@ -206,7 +209,7 @@ def test_wrong_ids_fail_a_slice_and_nothing_is_published(job, tmp_path, monkeypa
 
     monkeypatch.setattr(Tokenizer, "encode_documents", wrong)
     with pytest.raises(SampleCheckError, match=r"parquet, row \d+: bytes 0 to \d+ are not what"):
-        tokenize_slice(slices["web"], settings, tokenizer=tokenizer, out=out)
+        tokenize_slices([slices["web"]], settings, tokenizer=tokenizer, out=out)
     assert out.list() == out.list_temporaries() == []
 
 

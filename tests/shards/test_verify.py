@@ -25,8 +25,9 @@ from nanotok_ray.shards import (
     totals_of,
     verify_output,
 )
-from nanotok_ray.shards.check import IdScan, MaskScan, check_slice, record_problems
+from nanotok_ray.shards.check import check_slice, record_problems
 from nanotok_ray.shards.check import slice as slice_check
+from nanotok_ray.shards.check.files import IdScan, MaskScan
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

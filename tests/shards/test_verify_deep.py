@@ -15,7 +15,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.formats import DocumentBatch
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import verify_output
-from nanotok_ray.shards.check import DocumentCheck
+from nanotok_ray.shards.check.document import DocumentCheck
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.finished_output import rewrite

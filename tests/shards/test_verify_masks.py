@@ -25,15 +25,10 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import expected_records, read_record, verify_output
-from nanotok_ray.shards.check import (
-    OTHER_MASK,
-    OTHER_TEXT,
-    DocumentCheck,
-    check_files,
-    compare_documents,
-    image_problems,
-    record_problems,
-)
+from nanotok_ray.shards.check import check_files, record_problems
+from nanotok_ray.shards.check.document import OTHER_MASK, OTHER_TEXT, DocumentCheck
+from nanotok_ray.shards.check.files import image_problems
+from nanotok_ray.shards.check.slice import compare_documents
 from nanotok_ray.shards.settings import Vocabulary
 from nanotok_ray.sources import SKIPPED, plan_from_json
 from nanotok_ray.storage import Folder

@@ -20,7 +20,7 @@ from nanotok_ray.shards import (
     assemble,
     expected_records,
     read_record,
-    tokenize_slice,
+    tokenize_slices,
 )
 from nanotok_ray.shards.settings import dialect_of
 from nanotok_ray.sources import plan_to_json
@@ -68,7 +68,9 @@ class VisionShards:
         self._plan = plan_of(path, name="pics", kind="vision")
         [self.slice] = self._plan.slices()
         self.out = Folder(str(root / "out"))
-        record = tokenize_slice(self.slice, self.settings, tokenizer=self.tokenizer, out=self.out)
+        [record] = tokenize_slices(
+            [self.slice], self.settings, tokenizer=self.tokenizer, out=self.out
+        )
         self.values = {"format": record.FORMAT, **to_values(record)}
         """The record as JSON values, which tests change."""
 

@@ -7,20 +7,9 @@ ids are decoded and compared with those of tiktoken, and conversations are rende
 reference implementation. The package repairs nothing; the next run of the job does.
 """
 
-from nanotok_ray.shards.check.document import (
-    LONG_CONVERSATION,
-    LONG_SPAN,
-    LOOKS_FURTHER,
-    MAX_CONVERSATION,
-    OTHER_IDS,
-    OTHER_MASK,
-    OTHER_TEXT,
-    WINDOW_BYTES,
-    DocumentCheck,
-)
-from nanotok_ray.shards.check.files import IdScan, MaskScan, check_files, image_problems
+from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import listed_problems, record_problems
-from nanotok_ray.shards.check.sample import Sample, SampleCheck, choose_slices
+from nanotok_ray.shards.check.sample import SampleCheck, choose_slices
 from nanotok_ray.shards.check.slice import (
     CheckFailure,
     Result,
@@ -28,26 +17,13 @@ from nanotok_ray.shards.check.slice import (
     SliceWork,
     check_slice,
     check_slices,
-    compare_documents,
     in_order,
     work_of,
 )
 
 __all__ = [
-    "LONG_CONVERSATION",
-    "LONG_SPAN",
-    "LOOKS_FURTHER",
-    "MAX_CONVERSATION",
-    "OTHER_IDS",
-    "OTHER_MASK",
-    "OTHER_TEXT",
-    "WINDOW_BYTES",
     "CheckFailure",
-    "DocumentCheck",
-    "IdScan",
-    "MaskScan",
     "Result",
-    "Sample",
     "SampleCheck",
     "SliceCheck",
     "SliceWork",
@@ -55,8 +31,6 @@ __all__ = [
     "check_slice",
     "check_slices",
     "choose_slices",
-    "compare_documents",
-    "image_problems",
     "in_order",
     "listed_problems",
     "record_problems",

@@ -19,7 +19,8 @@ from nanotok_ray.formats import (
     is_inner_name,
     suffixes_of,
 )
-from nanotok_ray.sources import QUARANTINE, SKIPPED, Quarantined, Slice, SliceReading
+from nanotok_ray.shards.settings import quarantine_name, shard_name
+from nanotok_ray.sources import SKIPPED, Quarantined, Slice, SliceReading
 from nanotok_ray.storage import Folder
 
 
@@ -114,9 +115,9 @@ def _sums(record: ShardRecord, prefix: str) -> Iterator[str]:
     if sum(record.quarantined.values()) != documents.quarantined:
         yield f"{prefix}: the reasons do not add up to {documents.quarantined} documents"
     for name, total in (("documents", documents.out), ("tokens", record.tokens)):
-        found = sum(getattr(shard, name) for shard in shards)
-        if found != total:
-            yield f"{prefix}: its shards have {found} {name}, it says {total}"
+        sum_of_shards = sum(getattr(shard, name) for shard in shards)
+        if sum_of_shards != total:
+            yield f"{prefix}: its shards have {sum_of_shards} {name}, it says {total}"
 
 
 def _byte_sums(record: ShardRecord, prefix: str) -> Iterator[str]:
@@ -126,9 +127,11 @@ def _byte_sums(record: ShardRecord, prefix: str) -> Iterator[str]:
             f"{prefix}: {num_bytes.in_} bytes of documents in, {num_bytes.out} out, "
             f"{num_bytes.quarantined} quarantined"
         )
-    found = sum(shard.bytes for shard in record.shards)
-    if found != num_bytes.out:
-        yield f"{prefix}: its shards have {found} bytes of documents, it says {num_bytes.out}"
+    sum_of_shards = sum(shard.bytes for shard in record.shards)
+    if sum_of_shards != num_bytes.out:
+        yield (
+            f"{prefix}: its shards have {sum_of_shards} bytes of documents, it says {num_bytes.out}"
+        )
 
 
 def _token_sums(record: ShardRecord, kind: str, prefix: str) -> Iterator[str]:
@@ -181,21 +184,19 @@ def _is_rising(rows: Iterable[int]) -> bool:
 
 def _name_problems(record: ShardRecord, slice_: Slice, prefix: str) -> Iterator[str]:
     """Compare the names of shards and files with those derived from the slice."""
-    folder, key = f"{slice_.source}/{slice_.split}", record.key
-    start = f"{folder}/{slice_.stem}-{slice_.number:05d}"
-    shards = [f"{start}-{number:03d}-{key[:16]}" for number in range(len(record.shards))]
+    shards = [shard_name(slice_, record.key, number) for number in range(len(record.shards))]
     if [shard.name for shard in record.shards] != shards:
         yield f"{prefix}: its shards do not have the names of its slice"
     suffixes = suffixes_of(slice_.kind, with_document_ids=slice_.id_column is not None)
     expected = {f"{name}{suffix}" for name in shards for suffix in suffixes}
     if record.documents.quarantined:
-        expected.add(f"{QUARANTINE}{folder}/{slice_.name_for(key)}.jsonl")
-    found = [file.name for file in record.files]
-    for name in sorted(set(found) - expected | {n for n in found if not is_inner_name(n)}):
+        expected.add(quarantine_name(slice_, record.key))
+    names = [file.name for file in record.files]
+    for name in sorted(set(names) - expected | {n for n in names if not is_inner_name(n)}):
         yield f"{prefix} names {name!r}, which is not a file of its slice"
-    for name in sorted(expected - set(found)):
+    for name in sorted(expected - set(names)):
         yield f"{prefix} does not name {name}"
-    if len(set(found)) != len(found):
+    if len(set(names)) != len(names):
         yield f"{prefix} names a file twice"
 
 
