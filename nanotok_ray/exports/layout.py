@@ -20,8 +20,6 @@ from nanotok_ray.formats import (
     Mask,
     StoredFile,
     from_values,
-    key_of,
-    to_values,
 )
 from nanotok_ray.storage import Folder, WholeFile
 
@@ -209,35 +207,6 @@ RECORDS = "records/"
 """The folder of records in the folder of an export."""
 
 
-def unit_key(unit: Unit, layout: Layout) -> str:
-    """Return the sha256 of all values on which the files of a unit depend."""
-    return key_of(
-        {
-            "format": layout.format,
-            "options": layout.options,
-            "name": unit.name,
-            "number": unit.number if layout.numbered else None,
-            "shards": [[shard.name, shard.record_sha256] for shard in unit.shards],
-            "special_tokens": dict(unit.corpus.special_tokens),
-        }
-    )
-
-
 def record_name(unit: Unit) -> str:
     """Return the path of a unit's record in the folder of an export."""
     return f"{RECORDS}{unit.name}.json"
-
-
-def record_of(
-    unit: Unit, key: str, written: WrittenUnit, files: tuple[StoredFile, ...]
-) -> ExportRecord:
-    """Return the record of an exported unit."""
-    return ExportRecord(
-        key=key,
-        shards=tuple(shard.name for shard in unit.shards),
-        documents=written.documents,
-        tokens=written.tokens,
-        left_out={reason: left for reason, left in sorted(written.left_out.items()) if left},
-        details=to_values(written.details),
-        files=files,
-    )

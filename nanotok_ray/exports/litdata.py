@@ -166,8 +166,8 @@ class Litdata(Layout):
         """
         blocks, rest = divmod(tokens, self.block_size)
         limit = max((self.chunk_bytes - 8) // (self.block_size * item_bytes + 4), 1)
-        whole, last = divmod(blocks, limit)
-        lengths = [limit] * whole + [last] * (last > 0)
+        full_chunks, last = divmod(blocks, limit)
+        lengths = [limit] * full_chunks + [last] * (last > 0)
         return [*(self.block_size * num_blocks for num_blocks in lengths), rest]
 
     def _write_blocks(

@@ -135,20 +135,20 @@ class Llmc(Layout):
     def _checked(self, unit: Unit, bos: int) -> Iterator[DocumentBatch]:
         """Yield the batches of a unit after checking that BOS is only at the start of documents."""
         for batch in unit.batches():
-            found = np.flatnonzero(batch.ids == bos)
-            if not np.array_equal(found, batch.positions[:-1]):
+            starts = np.flatnonzero(batch.ids == bos)
+            if not np.array_equal(starts, batch.positions[:-1]):
                 self._refuse_batch(unit, batch, bos)
             yield batch
 
     def _refuse_batch(self, unit: Unit, batch: DocumentBatch, bos: int) -> NoReturn:
         """Raise an error that names the first invalid document of a batch."""
         for number, (ids, _) in enumerate(batch.documents(), batch.first):
-            found = np.flatnonzero(ids == bos)
-            if found.tolist() == [0]:
+            starts = np.flatnonzero(ids == bos)
+            if starts.tolist() == [0]:
                 continue
             reason = f"does not begin with {self.bos}, by which readers find documents"
-            if found[:1].tolist() == [0]:
-                reason = f"holds {self.bos} again at token {found[1]}, where readers would cut it"
+            if starts[:1].tolist() == [0]:
+                reason = f"holds {self.bos} again at token {starts[1]}, where readers would cut it"
             _refuse(unit, number, f"{reason}; of text, source.prepend and source.append decide")
         raise AssertionError("no document of the batch is wrong")
 

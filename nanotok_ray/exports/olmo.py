@@ -130,13 +130,13 @@ class Olmo(Layout):
             yield ids[start:stop], None if mask is None else mask[start:stop]
 
     def _end(self, corpus: Corpus) -> int:
-        found = corpus.special_tokens.get(self.end_token)
-        if found is None:
+        number = corpus.special_tokens.get(self.end_token)
+        if number is None:
             raise ExportError(
                 f"layout 'olmo': end_token = {self.end_token!r} is not a special token of this "
                 f"output; these are {', '.join(corpus.special_tokens) or 'none'}"
             )
-        return found
+        return number
 
     def _rule_of(self, unit: Unit) -> _Rule:
         (facts,) = (one for one in unit.corpus.sources if one.name == unit.source)
@@ -177,11 +177,8 @@ class Olmo(Layout):
         if np.array_equal(positions, wanted) and (rule is _Rule.ADDED or (starts < stops).all()):
             return
         for number, (start, stop) in enumerate(pairwise(batch.positions.tolist())):
-            found = (
-                positions[np.searchsorted(positions, start) : np.searchsorted(positions, stop)]
-                - start
-            )
-            why = _why(found.tolist(), stop - start, rule)
+            first, last = np.searchsorted(positions, (start, stop))
+            why = _why((positions[first:last] - start).tolist(), stop - start, rule)
             if why:
                 raise ExportError(
                     f"layout 'olmo': source {source}, shard {batch.shard}, "

@@ -13,11 +13,9 @@ from nanotok_ray.exports.layout import (
     Layout,
     Target,
     record_name,
-    record_of,
-    unit_key,
 )
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import ExportRecord
+from nanotok_ray.formats import ExportRecord, key_of, to_values
 from nanotok_ray.shards import file_problem, finished_record, read_record, write_record
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import quantity
@@ -112,7 +110,17 @@ class ExportWork:
     @property
     def key(self) -> str:
         """The sha256 of all values on which the unit's files depend."""
-        return unit_key(self.unit, self.layout)
+        unit, layout = self.unit, self.layout
+        return key_of(
+            {
+                "format": layout.format,
+                "options": layout.options,
+                "name": unit.name,
+                "number": unit.number if layout.numbered else None,
+                "shards": [[shard.name, shard.record_sha256] for shard in unit.shards],
+                "special_tokens": dict(unit.corpus.special_tokens),
+            }
+        )
 
     @property
     def record_name(self) -> str:
@@ -133,7 +141,16 @@ def export_unit(work: ExportWork) -> int:
         folder.remove(work.record_name)  # its files are about to change
         target = Target(folder)
         written = work.layout.write(work.unit, target)
-        record = record_of(work.unit, work.key, written, target.files)
+        left_out = {reason: left for reason, left in sorted(written.left_out.items()) if left}
+        record = ExportRecord(
+            key=work.key,
+            shards=tuple(shard.name for shard in work.unit.shards),
+            documents=written.documents,
+            tokens=written.tokens,
+            left_out=left_out,
+            details=to_values(written.details),
+            files=target.files,
+        )
         exported = ExportedUnit(unit=work.unit, record=record)
         for problem in unit_problems(exported, work.layout, folder):
             raise TransientIOError(f"what was written reads back otherwise: {problem}")

@@ -84,15 +84,15 @@ def find_garbage(out: Folder) -> Garbage:
     names |= {file.name for record in records for file in record.value.files}
     names |= {checksum_name(record.name, record.sha256) for record in records}
     names |= {checksum_name(name, out.sha256(name)) for name in _ALONE if out.exists(name)}
-    found = dict(_found(out, sources))
-    rest = {name: size for name, size in found.items() if name not in names}
+    sizes = dict(_written(out, sources))
+    rest = {name: size for name, size in sizes.items() if name not in names}
     stale = {name: size for name, size in rest.items() if _RECORD.fullmatch(name)}
     last = {name: size for name, size in stale.items() if name.split("/")[2] not in sources}
     return Garbage(
         records={name: size for name, size in stale.items() if name not in last},
         files={name: size for name, size in rest.items() if name not in stale},
         last=last,
-        named_bytes=sum(size for name, size in found.items() if name in names),
+        named_bytes=sum(size for name, size in sizes.items() if name in names),
     )
 
 
@@ -104,8 +104,7 @@ def _named(out: Folder) -> tuple[set[str], list[Record[ShardRecord]]]:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = manifest.settings
     expected = list(expected_records(plan_from_json(data), settings))
-    found = slice_results(out, expected).find().records
-    records = [record for record in found if record is not None]
+    records = list(filter(None, slice_results(out, expected).find().records))
     if digest_of(record.sha256 for record in records) != manifest.records_sha256:
         raise CorruptOutputError(_not_named(out, RECORDS))
     return set(settings), records
@@ -118,7 +117,7 @@ def _not_named(out: Folder, name: str) -> str:
     )
 
 
-def _found(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
+def _written(out: Folder, sources: set[str]) -> Iterator[tuple[str, int]]:
     """Yield the files that a job can have written, with their bytes."""
     sizes = out.sizes()
     folders = sources | set(_former_sources(sizes))

@@ -87,13 +87,13 @@ class Output:
         try:
             if folder.read_bytes(MANIFEST_NAME, limit=MAX_MANIFEST_BYTES) != self.manifest_bytes:
                 return
-            is_whole = (
+            is_unchanged = (
                 folder.sha256(SHARDS_INDEX_NAME) == self.manifest.shards_index_sha256
                 and folder.sha256(TOKENIZER_FILE) == self.manifest.tokenizer_sha256
             )
         except FileNotFoundError:
-            is_whole = False
-        if is_in_use or not is_whole:
+            is_unchanged = False
+        if is_in_use or not is_unchanged:
             folder.remove(MANIFEST_NAME)
 
 

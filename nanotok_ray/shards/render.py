@@ -64,7 +64,8 @@ class LengthPolicy:
             elif settings.too_long == "cut":
                 _drop_cut_images(rendered, is_long, limit, reasons)
                 lengths = np.where(is_long, limit, lengths)
-        _refuse_longest(lengths, reasons)
+        for number in np.flatnonzero(lengths > MAX_DOCUMENT_TOKENS).tolist():
+            reasons.setdefault(number, _too_many(int(lengths[number])))
         is_bare = ~_is_trained(rendered, lengths) & _is_in(lengths, reasons)
         if settings.untrainable == "drop":
             for number in np.flatnonzero(is_bare).tolist():
@@ -113,22 +114,15 @@ def _drop_cut_images(
         reasons[number] = f"{DROPPED}: max_tokens={limit} cuts an image span"
 
 
-def _refuse_longest(lengths: npt.NDArray[np.int64], reasons: dict[int, str]) -> None:
-    for number in np.flatnonzero(lengths > MAX_DOCUMENT_TOKENS).tolist():
-        reasons.setdefault(
-            number,
-            f"too many tokens: {lengths[number]:,}, an index holds at most {MAX_DOCUMENT_TOKENS:,}",
-        )
-
-
 def _is_trained(rendered: RenderedBatch, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return whether each document has a token with mask 1 among its first `lengths`."""
     mask = np.append(rendered.mask.view(np.bool_), False)  # so that every end is an index
     starts = rendered.offsets[:-1]
     edges = np.column_stack([starts, starts + lengths]).ravel()
     # Not sums, for which numpy needs 8 bytes per token.
-    found = np.logical_or.reduceat(mask, edges)[::2] if len(edges) else np.zeros(0, dtype=bool)
-    return found & (lengths > 0)
+    if not len(edges):
+        return np.zeros(0, dtype=bool)
+    return np.logical_or.reduceat(mask, edges)[::2] & (lengths > 0)
 
 
 def _chosen(
@@ -292,7 +286,7 @@ class Renderer:
             name = ROLES[number >> 1]
             account.roles[name] = account.roles.get(name, 0) + count
         names = {number: name for name, number in self.tokenizer.special_tokens.items()}
-        for number, count in _counts(policy.ids, least=self.tokenizer.num_text_ids).items():
+        for number, count in _counts(policy.ids, minimum=self.tokenizer.num_text_ids).items():
             account.add_special(names[number], count)
 
     def _account_texts(self, documents: Documents) -> None:
@@ -327,25 +321,26 @@ def _unused(rendered: RenderedBatch, selected: npt.NDArray[np.int64]) -> Iterato
     The keys are in the order of their first documents, and in that of their names in a document.
     """
     rows = rendered.unused[np.isin(rendered.unused[:, 0], selected)]
-    found, first, positions = np.unique(rows[:, 1], return_index=True, return_inverse=True)
-    counts = np.bincount(positions, weights=rows[:, 2], minlength=len(found)).astype(np.int64)
-    keys = [rendered.unused_keys[number] for number in found.tolist()]
+    numbers, first, positions = np.unique(rows[:, 1], return_index=True, return_inverse=True)
+    counts = np.bincount(positions, weights=rows[:, 2], minlength=len(numbers)).astype(np.int64)
+    keys = [rendered.unused_keys[number] for number in numbers.tolist()]
     documents = rows[first, 0].tolist()
     for _, key, count in sorted(zip(documents, keys, counts.tolist(), strict=True)):
         yield key, count
 
 
-def _counts(values: npt.NDArray[np.unsignedinteger], *, least: int = 0) -> dict[int, int]:
-    """Return the number of occurrences of each value from `least` on; values must be small.
+def _counts(values: npt.NDArray[np.unsignedinteger], *, minimum: int = 0) -> dict[int, int]:
+    """Return the number of occurrences of each value from `minimum` on; values must be small.
 
-    >>> _counts(np.array([7, 3, 9, 7], np.uint16), least=4)
+    >>> _counts(np.array([7, 3, 9, 7], np.uint16), minimum=4)
     {7: 2, 9: 1}
     """
     counts: Counter[int] = Counter()
     for start in range(0, len(values), COUNTED_AT_ONCE):
         block = values[start : start + COUNTED_AT_ONCE]
-        found = np.bincount(block[block >= least] - least if least else block).tolist()
-        counts.update({least + number: count for number, count in enumerate(found) if count})
+        high = block[block >= minimum] - minimum if minimum else block
+        parts = enumerate(np.bincount(high).tolist())
+        counts.update({minimum + number: count for number, count in parts if count})
     return dict(sorted(counts.items()))
 
 

@@ -14,7 +14,7 @@ OTHER_KEYS: Final = "(other keys)"
 _MAX_KEY_CHARS = 40
 
 
-def count_unused(counts: dict[str, int], found: Iterable[tuple[str, int]]) -> None:
+def count_unused(counts: dict[str, int], more: Iterable[tuple[str, int]]) -> None:
     r"""Add keys, each with a number of values; they are shown printable and short.
 
     The keys beyond the first `MAX_KEYS` are counted together.
@@ -24,7 +24,7 @@ def count_unused(counts: dict[str, int], found: Iterable[tuple[str, int]]) -> No
     >>> counts
     {'name': 3, 'a\\n': 1}
     """
-    for key, number in found:
+    for key, number in more:
         name = key
         if name not in counts:
             name = printable(key[:_MAX_KEY_CHARS])
@@ -40,6 +40,6 @@ def most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
     {'hint': 1, 'name': 2}
     """
     by_number = sorted(counts, key=lambda name: (name == OTHER_KEYS, -counts[name], name))
-    kept = {name: counts[name] for name in sorted(by_number[:MAX_KEYS])}
+    frequent = {name: counts[name] for name in sorted(by_number[:MAX_KEYS])}
     left = sum(counts[name] for name in by_number[MAX_KEYS:])
-    return kept | {OTHER_KEYS: left + kept.get(OTHER_KEYS, 0)} if left else kept
+    return frequent | {OTHER_KEYS: left + frequent.get(OTHER_KEYS, 0)} if left else frequent

@@ -185,7 +185,8 @@ def verify_output(
         result.unchecked.append(NO_SOURCES)
         depth = "files"
     todo = [
-        _with_readable_sources(work, result) for work in _slice_works(folder, sound, inputs, depth)
+        _with_readable_sources(work, result)
+        for work in _slices_to_check(folder, sound, inputs, depth)
     ]
     for check in in_order((run or check_slices)(todo), len(todo)):
         result.add(check)
@@ -404,7 +405,7 @@ def _is_trusted(inputs: Inputs) -> bool:
     }
 
 
-def _slice_works(
+def _slices_to_check(
     folder: Folder,
     sound: Sequence[tuple[ExpectedSlice, Record[ShardRecord]]],
     inputs: Inputs,

@@ -201,9 +201,7 @@ def check_rendered(
 ):
     """Return the problem of a document with its ids, mask and images, and the check's count."""
     own = settings(tokenizer, prepend=(), append=(), **rules)
-    check = DocumentCheck(
-        kind=kind, settings=own, tokenizer=tokenizer, longest_conversation=longest
-    )
+    check = DocumentCheck(kind=kind, settings=own, tokenizer=tokenizer, max_conversation=longest)
     arrays = np.array(ids, np.uint16), np.array(mask, np.uint8), images and np.array(images)
     name = "messages" if kind == "chat" else "text"
     return check.problem(json.dumps(document).encode(), *arrays, dialect=name), check.count

@@ -93,15 +93,15 @@ class DocumentCheck:
         kind: str,
         settings: ShardSettings,
         tokenizer: Tokenizer,
-        longest_conversation: int = MAX_CONVERSATION,
+        max_conversation: int = MAX_CONVERSATION,
     ) -> None:
         """Build the tables, or reuse those of the last tokenizer.
 
-        Conversations of more than `longest_conversation` characters are not encoded again.
+        Conversations of more than `max_conversation` characters are not encoded again.
         """
         self.kind, self.settings, self.tokenizer = kind, settings, tokenizer
         self.count = CheckedCount()
-        self._longest = longest_conversation
+        self._max_conversation = max_conversation
         self._tables = check_tables(tokenizer)
         self._before = tuple(map(tokenizer.encode_special, settings.prepend))
         self._after = tuple(map(tokenizer.encode_special, settings.append))
@@ -182,9 +182,9 @@ class DocumentCheck:
         text_ids = ids[first:end]
         if len(text_ids) and int(text_ids.max()) >= self._tables.num_tokens:
             return f"its ids hold {int(text_ids.max())}, which is not an id of text"
-        found = self._tables.size(text_ids)
-        if found != len(document):
-            return f"its ids stand for {found:,} bytes, it has {len(document):,}"
+        num_bytes = self._tables.size(text_ids)
+        if num_bytes != len(document):
+            return f"its ids stand for {num_bytes:,} bytes, it has {len(document):,}"
         return self._window_problem(document, text_ids)
 
     def _window_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
@@ -285,7 +285,7 @@ class DocumentCheck:
     ) -> str | None:
         """Compare ids, mask and images with those computed from tiktoken's ids of the segments."""
         texts = [to_utf8(part.text).decode() for part in segments if not part.is_special]
-        if sum(map(len, texts)) > self._longest:
+        if sum(map(len, texts)) > self._max_conversation:
             raise NoCrossCheckError(LONG_CONVERSATION)
         tiktoken, waiting = self._tables.cross_check, iter(texts)
         expected = compose(

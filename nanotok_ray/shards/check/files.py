@@ -76,11 +76,11 @@ class IdScan:
     def add(self, block: memoryview) -> None:
         """Scan ids; an incomplete id at the end is detected by the check of the size."""
         data = self._rest + block if self._rest else block
-        whole = len(data) - len(data) % self._type.itemsize
-        self._rest = bytes(data[whole:])
-        if not whole:
+        end = len(data) - len(data) % self._type.itemsize
+        self._rest = bytes(data[end:])
+        if not end:
             return
-        ids = np.frombuffer(data[:whole], dtype=self._type)
+        ids = np.frombuffer(data[:end], dtype=self._type)
         self.largest = max(self.largest, int(ids.max()))
         self._count(ids)
         if self._image_id is not None and self._num_edges <= self._max_edges:

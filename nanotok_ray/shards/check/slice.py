@@ -124,26 +124,21 @@ def check_slice(work: SliceWork) -> SliceCheck:
         return SliceCheck(problems=tuple(problems[:MAX_PROBLEMS]))
     settings = work.expected.settings
     tokenizer = expected_tokenizer(folder.inside(TOKENIZER_FOLDER), settings.tokenizer_sha256)
-    compared = compare_documents(
+    return compare_documents(
         folder,
         _by_content(work.slice),
         record,
         check=DocumentCheck(kind=work.slice.kind, settings=settings, tokenizer=tokenizer),
         depth=work.depth,
     )
-    return SliceCheck(
-        problems=tuple(compared.problems[:MAX_PROBLEMS]),
-        sampled=compared.documents,
-        source_bytes=compared.source_bytes,
-    )
 
 
-def check_slices(works: Sequence[SliceWork]) -> Iterator[Result]:
+def check_slices(todo: Sequence[SliceWork]) -> Iterator[Result]:
     """Check slices one after the other; yield each result with its index.
 
     A slice that cannot be checked does not stop the others.
     """
-    yield from enumerate(map(_try_check, works))
+    yield from enumerate(map(_try_check, todo))
 
 
 def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | CheckFailure]:
@@ -189,29 +184,6 @@ MAX_NAMED = 5
 """Limit of the named documents of a slice; after a change of the source all of them differ."""
 
 
-@dataclass(slots=True)
-class ComparisonResult:
-    """The result of comparing documents: counts and problems."""
-
-    documents: int = 0
-    source_bytes: int = 0
-    problems: list[str] = field(default_factory=list)
-    more: int = 0
-    """Number of problems beyond the first few."""
-
-    def add(self, problem: str) -> None:
-        """Add a problem; beyond the limit, only count it."""
-        if len(self.problems) < MAX_NAMED:
-            self.problems.append(problem)
-        else:
-            self.more += 1
-
-    def end(self, source: str) -> None:
-        """Add a line with the number of problems beyond the limit."""
-        if self.more:
-            self.problems.append(f"{source}: and {self.more:,} more of this slice")
-
-
 def compare_documents(
     folder: Folder,
     slice_: Slice,
@@ -219,7 +191,7 @@ def compare_documents(
     *,
     check: DocumentCheck,
     depth: Depth,
-) -> ComparisonResult:
+) -> SliceCheck:
     """Compare the documents of a slice, whose files were checked, with its source, read again.
 
     The counts of reading must equal those of the record, and each document of the sample is
@@ -230,9 +202,8 @@ def compare_documents(
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    found = ComparisonResult()
     if SKIPPED in record.quarantined:  # the slice was skipped unread
-        return found
+        return SliceCheck()
     settings, tokenizer = check.settings, check.tokenizer
     reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
     comparison = _Comparison(
@@ -240,42 +211,21 @@ def compare_documents(
         renderer=Renderer(settings=settings, tokenizer=tokenizer, reading=reading),
         chosen=choose_documents(record.shards),
         is_full=depth == "full",
-        found=found,
     )
-    if not _read_again(folder, reading, record, comparison):
-        return found
-    found.source_bytes = reading.bytes_in
-    problems = list(account_problems(record, reading))
+    problems: list[str] = []
+    try:
+        comparison.compare_all(folder, record)
+    except (SourceError, OSError) as error:
+        if isinstance(error, TransientIOError):
+            raise
+        problems.append(f"a source cannot be read again: {_naming(error, slice_)}")
+        return comparison.result(problems)
+    problems += account_problems(record, reading)
     if comparison.is_full:
         problems += quarantine_problems(folder, record, reading.quarantined)
-        if not found.problems:
+        if not comparison.problems:
             problems += unused_problems(record, comparison.unused)
-    found.problems[:0] = problems
-    found.end(slice_.source)
-    return found
-
-
-def _read_again(
-    folder: Folder, reading: SliceReading, record: ShardRecord, comparison: "_Comparison"
-) -> bool:
-    """Compare batch by batch; return whether all sources could be read."""
-    slice_, found = reading.slice, comparison.found
-    with WrittenDocuments(
-        folder, record, item_bytes=comparison.check.tokenizer.model.id_bytes
-    ) as written:
-        try:
-            for piece, batch in reading:
-                source = source_range(slice_.pieces[piece], batch.group)
-                runs = written.take(source, last=int(batch.numbers[-1]))
-                comparison.compare(piece, batch, runs)
-        except TransientIOError:
-            raise
-        except (SourceError, OSError) as error:
-            found.problems.insert(0, f"a source cannot be read again: {_naming(error, slice_)}")
-            return False
-        if written.left:
-            found.add(f"{slice_.source}: {written.left:,} documents are no longer in the source")
-    return True
+    return comparison.result(problems, source_bytes=reading.bytes_in)
 
 
 def _naming(error: Exception, slice_: Slice) -> str:
@@ -288,7 +238,7 @@ def _naming(error: Exception, slice_: Slice) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class _Comparison:
     """The comparison of one slice, batch by batch."""
 
@@ -298,9 +248,43 @@ class _Comparison:
     chosen: Mapping[str, npt.NDArray[np.int64]]
     """Indexes of the documents of the sample, by shard."""
     is_full: bool
-    found: ComparisonResult
+    documents: int = 0
+    """Number of compared documents."""
+    problems: list[str] = field(default_factory=list)
+    """The first few problems."""
+    more: int = 0
+    """Number of the other problems."""
     unused: dict[str, int] = field(default_factory=dict)
     """Text of the compared documents that is not rendered, by key."""
+
+    def compare_all(self, folder: Folder, record: ShardRecord) -> None:
+        """Read the source and the shards, and compare their documents."""
+        reading = self.renderer.reading
+        item_bytes = self.check.tokenizer.model.id_bytes
+        with WrittenDocuments(folder, record, item_bytes=item_bytes) as written:
+            for piece, batch in reading:
+                source = source_range(reading.slice.pieces[piece], batch.group)
+                self.compare(piece, batch, written.take(source, last=int(batch.numbers[-1])))
+            if written.left:
+                source_name = reading.slice.source
+                self.add(f"{source_name}: {written.left:,} documents are no longer in the source")
+
+    def add(self, problem: str) -> None:
+        """Add a problem; beyond the limit, only count it."""
+        if len(self.problems) < MAX_NAMED:
+            self.problems.append(problem)
+        else:
+            self.more += 1
+
+    def result(self, problems: list[str], *, source_bytes: int = 0) -> SliceCheck:
+        """Return the check of the slice, with problems of the source before those of documents."""
+        source = self.renderer.reading.slice.source
+        more = [f"{source}: and {self.more:,} more of this slice"] if self.more else []
+        return SliceCheck(
+            problems=(*problems, *self.problems, *more)[:MAX_PROBLEMS],
+            sampled=self.documents,
+            source_bytes=source_bytes,
+        )
 
     def compare(self, piece: int, batch: Batch, runs: Iterator[Run]) -> None:
         """Compare the documents of a batch with those of the shards."""
@@ -318,10 +302,10 @@ class _Comparison:
                 row = (
                     f"{documents.describe(number)} is not row {rows[number]} of {source.file.path}"
                 )
-                self.found.add(row if why is None else f"{row}: {why}")
+                self.add(row if why is None else f"{row}: {why}")
             if self.is_full and batch.document_ids is not None and not len(missing):
                 for number in _other_ids(documents, batch.document_ids.take(at)):
-                    self.found.add(
+                    self.add(
                         f"{documents.shard}.ids: the id of document {documents.first + number} is "
                         f"not that of row {rows[number]} of {source.file.path}"
                     )
@@ -344,7 +328,7 @@ class _Comparison:
             numbers = np.union1d(numbers, wrong)
         elif self.is_full:
             numbers = np.arange(len(written))
-        self.found.documents += len(written) if self.is_full else len(numbers)
+        self.documents += len(written) if self.is_full else len(numbers)
         for number in numbers.tolist():
             document = documents[int(at[number])]
             problem = self.check.problem(document, *written[number], dialect=dialect)
@@ -367,9 +351,9 @@ class _Comparison:
         """Render documents that are in no shard; the renderer must quarantine them."""
         rendered = self.renderer.render(piece, batch)
         if rendered is not None:
-            self.found.add(
-                f"{source.file.path}: {len(rendered.rows):,} documents from row {rendered.rows[0]} "
-                "on are in no shard"
+            self.add(
+                f"{source.file.path}: {len(rendered.rows):,} documents from row {rendered.rows[0]} on "
+                "are in no shard"
             )
 
 
