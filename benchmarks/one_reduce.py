@@ -31,9 +31,10 @@ from nanotok_ray.counts import (
     PartSums,
     SpanSums,
     reduce_counts,
-    reduce_memory,
     reduce_part,
 )
+from nanotok_ray.counts.count_file import BATCH_ROWS, ROW_BYTES
+from nanotok_ray.counts.hash_ranges import BATCHES_PER_FILE, MAX_OPEN, MIN_SHARE
 from nanotok_ray.formats import SumRecord
 from nanotok_ray.job.reducing import PART_BYTES
 from nanotok_ray.storage import Folder
@@ -89,6 +90,30 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "counts_sum": counts_sum,
         **asdict(reduced.totals),
     }
+
+
+SMALL_REST = 48 << 20
+"""Allowance in bytes for the interpreter, Arrow, and memory that they release late."""
+
+OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
+"""Bytes held for a file that stays open, and for one that does not: the head and row offsets."""
+
+
+def reduce_memory(
+    *, distinct_spans: int, distinct_bytes: int, num_files: int, buffer_bytes: int
+) -> int:
+    """Return the upper limit of the additional memory of `reduce_counts`, in bytes.
+
+    For each span it holds 16 bytes and the span. Two batches of each file are held, since ranges
+    end within batches; the rest of the buffer, and at least an eighth of it, holds the rows of a
+    range.
+    """
+    span_bytes = -(-distinct_bytes // max(1, distinct_spans))
+    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
+    opened = min(num_files, MAX_OPEN)
+    heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
+    reading = max(buffer_bytes, batches + buffer_bytes // MIN_SHARE) + heads
+    return 16 * distinct_spans + 8 + distinct_bytes + reading + SMALL_REST
 
 
 @contextmanager

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         Weights,
         part_key,
         reduce_counts,
-        reduce_memory,
         reduce_part,
         span_totals,
     )
@@ -68,8 +67,7 @@ else:
             "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
             "reduce": (
                 "CountPart OnRead PartSettings PartSums SpanSums SHARE_UNIT Weights "
-                "part_key reduce_counts reduce_memory "
-                "reduce_part span_totals"
+                "part_key reduce_counts reduce_part span_totals"
             ),
             "span_counts": "SpanCounts SummedRuns",
         },
@@ -110,7 +108,6 @@ __all__ = [
     "part_key",
     "provenances_of",
     "reduce_counts",
-    "reduce_memory",
     "reduce_part",
     "remove_counts",
     "resolve_pattern",

@@ -14,7 +14,6 @@ from nanotok_ray import _core
 from nanotok_ray.counts.count_file import (
     BATCH_ROWS,
     NUM_RANGES,
-    ROW_BYTES,
     CountReader,
     Run,
     damaged_count_file,
@@ -39,13 +38,7 @@ MAX_OPEN = 256
 BATCHES_PER_FILE = 2
 """Batches held of each file when a range ends within a batch: that batch and the next."""
 
-OPEN_BYTES, CLOSED_BYTES = 120_000, 33_000
-"""Other bytes held for a file that stays open, and for one that does not: the head and row
-offsets. A remote file that stays open also holds about 3 blocks (`count_reader`), which are not
-included.
-"""
-
-_MIN_SHARE = 8
+MIN_SHARE = 8
 """At least an eighth of the buffer is reserved for a range, even if the batches of all files fill
 it.
 """
@@ -227,23 +220,9 @@ class CountRanges:
         pa.default_memory_pool().release_unused()
 
 
-def reading_memory(
-    *, num_files: int, buffer_bytes: int = BUFFER_BYTES, span_bytes: int = 10
-) -> int:
-    """Return the upper limit of the memory for reading files, for spans of `span_bytes` bytes.
-
-    Two batches of each file are held, since ranges end within batches; the rest of the buffer, and
-    at least an eighth of it, holds the rows of a range.
-    """
-    batches = BATCHES_PER_FILE * num_files * BATCH_ROWS * (ROW_BYTES + span_bytes)
-    opened = min(num_files, MAX_OPEN)
-    heads = opened * OPEN_BYTES + (num_files - opened) * CLOSED_BYTES
-    return max(buffer_bytes, batches + buffer_bytes // _MIN_SHARE) + heads
-
-
 def _num_ranges(num_bytes: int, *, held_bytes: int, buffer_bytes: int) -> int:
     """Return the smallest power of two of ranges such that a range fits beside the batches."""
-    room = max(buffer_bytes - held_bytes, buffer_bytes // _MIN_SHARE, 1)
+    room = max(buffer_bytes - held_bytes, buffer_bytes // MIN_SHARE, 1)
     fitting = -(-num_bytes // room)
     return min(NUM_RANGES, 1 << max(0, fitting - 1).bit_length())
 

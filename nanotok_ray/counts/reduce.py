@@ -19,7 +19,6 @@ from nanotok_ray.counts.hash_ranges import (
     BUFFER_BYTES,
     CountRanges,
     HashPart,
-    reading_memory,
 )
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, CountsError, SourceError
@@ -123,9 +122,6 @@ def _product(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> int:
 OnRead = Callable[[int, int], None]
 """Called after each hash range as (bytes of rows read, bytes of all rows), as in memory."""
 
-SMALL_REST = 48 << 20
-"""Allowance in bytes for the interpreter, Arrow, and memory that they release late."""
-
 _MAX_COUNT = 2**64 - 1
 
 
@@ -191,7 +187,7 @@ def reduce_counts(
 ) -> SpanSums:
     """Add count files; the result does not depend on their order or on the slices.
 
-    The memory (`reduce_memory`) is at most: for each kept span, 16 bytes and its own bytes; the
+    The memory is at most: for each kept span, 16 bytes and its own bytes; the
     buffer, or two batches (of 140 kB) of each file and an eighth of the buffer if that is more;
     and the head of each file. Each byte of a file is read once.
 
@@ -216,7 +212,7 @@ def reduce_counts(
     return SpanSums(data=data, offsets=offsets, counts=counts, totals=totals)
 
 
-def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
+def sum_run(urls: Sequence[str]) -> Run:
     """Return the sum of count files, with weight 1, as one run with hashes: 8 more bytes per span.
 
     Raises:
@@ -224,26 +220,7 @@ def sum_run(urls: Sequence[str], *, buffer_bytes: int = BUFFER_BYTES) -> Run:
     """
     parts = [CountPart(url=url) for url in urls]
     settings = PartSettings(min_count=1)
-    return _sums(parts, settings, buffer_bytes=buffer_bytes, hashes=True).take()
-
-
-def reduce_memory(
-    *, distinct_spans: int, distinct_bytes: int, num_files: int, buffer_bytes: int = BUFFER_BYTES
-) -> int:
-    """Return the upper limit of the additional memory of `reduce_counts`, in bytes.
-
-    Args:
-        distinct_spans: the number of different spans that are kept.
-        distinct_bytes: the bytes of these spans, each counted once.
-        num_files: the number of local count files of any size, with batches of 4,096 rows.
-        buffer_bytes: as in `reduce_counts`.
-
-    >>> reduce_memory(distinct_spans=10**9, distinct_bytes=10**10, num_files=100) // 10**9
-    26
-    """
-    length = -(-distinct_bytes // max(1, distinct_spans))
-    reading = reading_memory(num_files=num_files, buffer_bytes=buffer_bytes, span_bytes=length)
-    return 16 * distinct_spans + 8 + distinct_bytes + reading + SMALL_REST
+    return _sums(parts, settings, buffer_bytes=BUFFER_BYTES, hashes=True).take()
 
 
 def _sums(

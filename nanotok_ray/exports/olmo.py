@@ -20,7 +20,7 @@ all ids of a source and split, and `*.label_mask` all masks, in the same order.
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ from nanotok_ray.errors import CorruptOutputError, ExportError
 from nanotok_ray.exports.corpus import Corpus, SourceFacts
 from nanotok_ray.exports.layout import Document, ExportedUnit, Layout, Target, WrittenUnit
 from nanotok_ray.exports.unit import Unit
-from nanotok_ray.formats import DocumentBatch, Ids, Mask
+from nanotok_ray.formats import DocumentBatch
 from nanotok_ray.storage import Folder
 
 _BOS = "<|bos|>"
@@ -86,7 +86,7 @@ class Olmo(Layout):
             files = _Files(unit, target, stack, changed=rule is not _Rule.UNCHANGED)
             for batch in unit.batches():
                 self._refuse_wrong(batch, rule, end, unit.source)
-                files.write(batch, _changed(batch, rule, end))
+                files.write(_changed(batch, rule, end))
             files.finish()
         if rule is _Rule.UNCHANGED:
             target.link(unit, ".bin", f"{unit.name}.npy")
@@ -212,25 +212,17 @@ def _other(corpus: Corpus, used: Sequence[int]) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Changed:
-    """The documents of a batch, each with the end token at its end."""
-
-    ids: Ids
-    mask: Mask | None
-    lengths: npt.NDArray[np.int64]
-
-
-def _changed(batch: DocumentBatch, rule: _Rule, end: int) -> _Changed:
-    lengths, stops = np.diff(batch.positions), batch.positions[1:]
+def _changed(batch: DocumentBatch, rule: _Rule, end: int) -> DocumentBatch:
+    """Return the documents of a batch, each with the end token at its end."""
+    mask, positions, stops = batch.mask, batch.positions, batch.positions[1:]
     if rule is _Rule.UNCHANGED:
-        return _Changed(ids=batch.ids, mask=batch.mask, lengths=lengths)
+        return batch
     if rule is _Rule.ADDED:
-        mask = None if batch.mask is None else np.insert(batch.mask, stops, 0)
         ids: Any = np.insert(batch.ids, stops, end)
-        return _Changed(ids=ids, mask=mask, lengths=lengths + 1)
-    mask = None if batch.mask is None else _rotated(batch.mask, batch.positions)
-    return _Changed(ids=_rotated(batch.ids, batch.positions), mask=mask, lengths=lengths)
+        mask = None if mask is None else np.insert(mask, stops, 0)
+        return replace(batch, ids=ids, mask=mask, positions=positions + np.arange(len(positions)))
+    mask = None if mask is None else _rotated(mask, positions)
+    return replace(batch, ids=_rotated(batch.ids, positions), mask=mask)
 
 
 def _rotated(values: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -262,13 +254,13 @@ class _Files:
         self.tokens = 0
         """Number of tokens written so far, or linked later."""
 
-    def write(self, batch: DocumentBatch, changed: _Changed) -> None:
+    def write(self, batch: DocumentBatch) -> None:
         """Append the documents of a batch."""
         if self._ids is not None:
-            self._ids.write(changed.ids.data)
-        if self._mask is not None and changed.mask is not None:
-            self._mask.write(changed.mask.data)
-        bounds = [self.tokens, *(self.tokens + np.cumsum(changed.lengths)).tolist()]
+            self._ids.write(batch.ids.data)
+        if self._mask is not None and batch.mask is not None:
+            self._mask.write(batch.mask.data)
+        bounds = (self.tokens + batch.positions).tolist()
         lines = (self._line(batch, number, *span) for number, span in enumerate(pairwise(bounds)))
         self._index.write(self._gzip.compress("".join(lines).encode()))
         self.tokens = bounds[-1]

@@ -64,11 +64,6 @@ class ShardsIndex:
     rows: npt.NDArray[np.void]
     strings: bytes
 
-    def name(self, row: int) -> str:
-        """Return the path of a shard in the output folder without suffix."""
-        start = int(self.rows["name_offset"][row])
-        return self.strings[start : self.strings.index(b"\0", start)].decode()
-
     def shard(self, row: int, manifest: Manifest) -> StoredShard:
         """Return a shard of the output of a manifest.
 
@@ -78,20 +73,32 @@ class ShardsIndex:
         """
         entry = self.rows[row]
         source = manifest.sources[int(entry["source"])]
+        split = SPLITS[int(entry["split"])]
         required = {".bin", ".idx"}
         if manifest.kinds[source] in MASKED:  # 0 bytes if there is no token
             required.add(".mask")
         sizes = {suffix: int(entry[column]) for suffix, column in _SIZES.items()}
         return StoredShard(
-            name=shard_name(self, row, sources=manifest.sources),
+            name=self._name(row, f"{source}/{split}"),
             source=source,
-            split=SPLITS[int(entry["split"])],
+            split=split,
             item_bytes=int(entry["item_bytes"]),
             documents=int(entry["documents"]),
             tokens=int(entry["tokens"]),
             sizes={name: size for name, size in sizes.items() if size or name in required},
             record_sha256=entry["record_sha256"].tobytes().hex(),
         )
+
+    def _name(self, row: int, folder: str) -> str:
+        start = int(self.rows["name_offset"][row])
+        end = self.strings.find(b"\0", start)
+        name = self.strings[start:end].decode(errors="replace")
+        if end < 0 or name.rpartition("/")[0] != folder or not is_inner_name(name):
+            raise CorruptOutputError(
+                f"{SHARDS_INDEX_NAME}, row {row}: {name[:80]!r} is not the name of a shard in "
+                f"{folder}"
+            )
+        return name
 
 
 def pack_shards_index(shards: Sequence[StoredShard], *, sources: Sequence[str]) -> bytes:
@@ -191,26 +198,6 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
             | ((images >= least) & ((images - least) % _PER_IMAGE == 0)),
         }
     )
-
-
-def shard_name(index: ShardsIndex, row: int, *, sources: Sequence[str]) -> str:
-    """Return the name of a shard: that of a file in the folder of its source and split.
-
-    Raises:
-        CorruptOutputError: The name is not of this form.
-    """
-    entry = index.rows[row]
-    start = int(entry["name_offset"])
-    end = index.strings.find(b"\0", start)
-    name = index.strings[start:end].decode(errors="replace")
-    folder, _, _ = name.rpartition("/")
-    expected = f"{sources[int(entry['source'])]}/{SPLITS[int(entry['split'])]}"
-    if end < 0 or folder != expected or not is_inner_name(name):
-        raise CorruptOutputError(
-            f"{SHARDS_INDEX_NAME}, row {row}: {name[:80]!r} is not the name of a shard "
-            f"in {expected}"
-        )
-    return name
 
 
 def _refuse(checks: dict[str, npt.NDArray[np.bool_]]) -> None:

@@ -206,12 +206,10 @@ def published_records(out: Folder) -> dict[str, str]:
     return {shard.record_name: shard.record_sha256 for shard in shards}
 
 
-def finished_record(
-    folder: Folder, name: str, kind: type[R], *, key: str, below: str = ""
-) -> Record[R] | None:
+def finished_record(folder: Folder, name: str, kind: type[R], *, key: str) -> Record[R] | None:
     """Return a record if it has this key and its files exist with their sizes.
 
-    Only files whose names begin with `below` are checked. Checksums are not compared.
+    Checksums are not compared.
     """
     try:
         record = read_record(folder, name, kind)
@@ -219,8 +217,7 @@ def finished_record(
         return None
     if record is None or record.value.key != key:
         return None
-    files = [file for file in record.value.files if file.name.startswith(below)]
-    present = all(folder.size(file.name) == file.size for file in files)
+    present = all(folder.size(file.name) == file.size for file in record.value.files)
     return record if present else None
 
 

@@ -33,7 +33,6 @@ from nanotok_ray.counts import (
     part_key,
     provenances_of,
     reduce_counts,
-    reduce_memory,
     reduce_part,
 )
 from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError, NanotokError
@@ -398,14 +397,6 @@ def test_a_missing_value_is_refused(tmp_path):
         writer.write_table(table)
     with pytest.raises(CorruptOutputError, match=r"a\.arrow.*1 nulls"):
         reduce_counts([CountPart(url=str(path))])
-
-
-def test_the_memory_limit_grows_with_the_spans_and_the_files():
-    few = reduce_memory(distinct_spans=0, distinct_bytes=0, num_files=0, buffer_bytes=1 << 28)
-    sums = {"distinct_spans": 10**6, "distinct_bytes": 9 * 10**6}
-    assert reduce_memory(**sums, num_files=0, buffer_bytes=1 << 28) - few == 25 * 10**6
-    assert reduce_memory(**sums, num_files=100, buffer_bytes=1 << 28) - few < 40 * 10**6
-    assert reduce_memory(**sums, num_files=4000, buffer_bytes=1 << 28) - few > 10**9
 
 
 def test_remote_files_are_read_in_parallel_with_one_request_each(tmp_path):

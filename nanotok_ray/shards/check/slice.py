@@ -54,7 +54,7 @@ class SliceWork:
     file_bytes: int
     """Bytes of the files of the record."""
     vocabulary: Vocabulary
-    depth: Depth | None
+    depth: Depth | None = None
     """None: only the files are checked."""
 
     @property
@@ -74,9 +74,8 @@ def work_of(
     record: Record[ShardRecord],
     *,
     model: Model,
-    depth: Depth | None = None,
 ) -> SliceWork:
-    """Return the arguments of the check of a slice with its record."""
+    """Return the arguments of the check of the files of a slice with its record."""
     return SliceWork(
         expected=expected,
         out=folder.url,
@@ -84,7 +83,6 @@ def work_of(
         record_bytes=record.num_bytes,
         file_bytes=sum(file.size for file in record.value.files),
         vocabulary=Vocabulary.of(model, expected.settings),
-        depth=depth,
     )
 
 
@@ -352,8 +350,8 @@ class _Comparison:
         rendered = self.renderer.render(piece, batch)
         if rendered is not None:
             self.add(
-                f"{source.file.path}: {len(rendered.rows):,} documents from row {rendered.rows[0]} on "
-                "are in no shard"
+                f"{source.file.path}: {len(rendered.rows):,} documents from row {rendered.rows[0]} "
+                "on are in no shard"
             )
 
 
