@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from nanotok_ray.job.executor import Executor, Runtime
     from nanotok_ray.job.exporting import ExportResult
     from nanotok_ray.job.forecast import Forecast, StageProgress, TimeLeft
-    from nanotok_ray.job.frozen_plan import frozen_plan
     from nanotok_ray.job.holder import Holder
     from nanotok_ray.job.job_plan import JobPlan
     from nanotok_ray.job.journal import (
@@ -106,7 +105,6 @@ else:
                 "PlannedStage SliceEnded StageEnded StageStarted ignore"
             ),
             "executor": "Executor Runtime",
-            "frozen_plan": "frozen_plan",
             "exporting": "ExportResult",
             "forecast": "Forecast StageProgress TimeLeft",
             "pipeline": "Start run_job",
@@ -209,7 +207,6 @@ __all__ = [
     "call_failure",
     "check_special_tokens",
     "count_work",
-    "frozen_plan",
     "give_up_after",
     "ignore",
     "interruptible",

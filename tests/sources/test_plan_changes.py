@@ -11,7 +11,8 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
-from nanotok_ray.job import Note, StageStarted, frozen_plan
+from nanotok_ray.job import Note, StageStarted
+from nanotok_ray.job.frozen_plan import frozen_plan
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe, parse_recipe
 from nanotok_ray.sources import (
