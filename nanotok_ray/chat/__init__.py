@@ -9,8 +9,6 @@ from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, core_dialect,
 from nanotok_ray.chat.conversation import layout, render, render_for_completion, shape_fault
 from nanotok_ray.chat.reference import (
     conversation_of,
-    expected_text,
-    expected_trained_text,
     message_texts,
     segments_of,
 )
@@ -43,8 +41,6 @@ __all__ = [
     "conversation_of",
     "core_dialect",
     "cut",
-    "expected_text",
-    "expected_trained_text",
     "layout",
     "message_segments",
     "message_texts",

@@ -135,31 +135,6 @@ def message_texts(document: Raw, dialect: Dialect) -> list[str]:
     return [segment.text for segment in segments_of(document, dialect) if not segment.is_special]
 
 
-def expected_text(document: Raw, dialect: Dialect) -> str:
-    """Return the decoded ids of a document: its texts, and special tokens by name.
-
-    >>> line = b'[{"role": "user", "content": "hi"}]'
-    >>> expected_text(line, Dialect(kind="chat", name="messages"))
-    '<|bos|><|user_start|>hi<|user_end|>'
-
-    Raises:
-        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As for
-            `segments_of`.
-    """
-    return "".join(segment.text * segment.count for segment in segments_of(document, dialect))
-
-
-def expected_trained_text(document: Raw, dialect: Dialect) -> str:
-    """Return the decoded ids with mask 1.
-
-    Raises:
-        SourceError, AssertionError, LookupError, TypeError, ValueError, RecursionError: As for
-            `segments_of`.
-    """
-    segments = segments_of(document, dialect)
-    return "".join(segment.text * segment.count for segment in segments if segment.mask)
-
-
 def _reader_of(dialect: Dialect) -> Callable[[object], list[dict[str, Any]]]:
     reader = _MESSAGES_OF.get((dialect.kind, dialect.name))
     if reader is None:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray import SpanCounts, _core, learn
-from nanotok_ray.chat import compose, conversation_of, expected_text, segments_of
+from nanotok_ray.chat import compose, conversation_of, segments_of
 from nanotok_ray.counts import PATTERNS, split
 from nanotok_ray.dialects import Dialect, extract_answer
 from nanotok_ray.errors import ConversationError, SourceError, UnknownTokenError
 from nanotok_ray.tokenizer import Tokenizer, to_tiktoken_file
 from nanotok_ray.tokenizer.nanochat_files import to_pickle
+from tests.support.expected_text import expected_text
 
 
 def read(name):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanotok_ray.chat import expected_text, expected_trained_text, message_texts, segments_of
+from nanotok_ray.chat import message_texts, segments_of
 from nanotok_ray.dialects import columns_of, detect, detect_columns, value_of
 from nanotok_ray.errors import SourceError
 from tests.support.dialect_documents import (
@@ -28,6 +28,7 @@ from tests.support.dialect_documents import (
     user,
     vision,
 )
+from tests.support.expected_text import expected_text, expected_trained_text
 
 HI, YO = asked("hi"), answered("assistant 1 yo")
 

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from nanotok_ray.chat import (
     conversation_of,
-    expected_text,
-    expected_trained_text,
     layout,
     message_texts,
     segments_of,
@@ -49,6 +47,7 @@ from tests.support.dialect_documents import (
     user,
     vision,
 )
+from tests.support.expected_text import expected_text, expected_trained_text
 
 
 @given(talks(texts | parts))
