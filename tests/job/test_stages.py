@@ -17,7 +17,6 @@ from nanotok_ray.cli import exit_code
 from nanotok_ray.cluster import learner_task
 from nanotok_ray.cluster.learner_task import learning_events, placement_notes
 from nanotok_ray.errors import (
-    SampleCheckError,
     SharedFolderError,
     SliceError,
     SourceError,
@@ -46,8 +45,7 @@ from nanotok_ray.job.probes import (
     shared_folders,
 )
 from nanotok_ray.recipe import LearnerRecipe
-from nanotok_ray.shards import ShardWriter
-from nanotok_ray.sources import SliceReading, make_plan
+from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder, LocalStore, RemoteStore
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess
@@ -99,33 +97,6 @@ def test_files_that_read_back_differently_get_no_record_and_another_attempt(
     assert records(tmp_path) == []
     tokenize_work(work)
     assert len(records(tmp_path)) == 1
-
-
-def test_a_slice_that_lost_a_document_gets_no_record(work, tmp_path, monkeypatch):
-    right = ShardWriter.write
-
-    def lose_the_first(self, rendered):
-        cut = {name: getattr(rendered, name)[1:] for name in ("sizes", "rows", "selected")}
-        documents = rendered.documents.part(1, len(rendered.documents))
-        right(self, replace(rendered, documents=documents, **cut))
-
-    monkeypatch.setattr(ShardWriter, "write", lose_the_first)
-    with pytest.raises(SampleCheckError, match=r"record \w{16}: \d+ documents in, \d+ out.*a bug"):
-        tokenize_work(work)
-    assert records(tmp_path) == []
-
-
-@pytest.mark.parametrize("what", ["bytes_in", "documents_in"])
-def test_a_loss_between_reading_and_writing_fails_a_slice(work, tmp_path, monkeypatch, what):
-    def one_more(self, name):
-        found = object.__getattribute__(self, name)
-        return found + 1 if name == what else found
-
-    monkeypatch.setattr(SliceReading, "__getattribute__", one_more)
-    reported = "bytes of documents in" if what == "bytes_in" else r"\d documents in"
-    with pytest.raises(SampleCheckError, match=reported):
-        tokenize_work(work)
-    assert records(tmp_path) == []
 
 
 COUNT = st.integers(0, 10**12)
