@@ -36,14 +36,11 @@ class Faults:
     """Whether calls that want several CPUs get them only when no other call waits."""
     poison: int = 0
     """Slices that always kill their worker."""
-    request_seconds: float = 0.0
-    """Seconds of a request to a store; the slices are then small. 0: requests take no time."""
 
 
 CALM = Faults()
 STRAGGLERS = Faults(slow_nodes=0.01, hangs=0.0002)
 STORM = Faults(node_life=1800.0)
-SMALL_REMOTE = Faults(request_seconds=0.1)
 ALL = replace(
     STRAGGLERS,
     node_life=1800.0,

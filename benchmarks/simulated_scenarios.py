@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simulated_faults import ALL, CALM, SMALL_REMOTE, STORM, STRAGGLERS, Faults
+from simulated_faults import ALL, CALM, STORM, STRAGGLERS, Faults
 from simulated_nodes import NODE_CPUS
 
 WEATHERS: Mapping[str, Faults] = {
@@ -11,11 +11,9 @@ WEATHERS: Mapping[str, Faults] = {
     "stragglers": STRAGGLERS,
     "spot storm": STORM,
     "all": ALL,
-    "small, remote": SMALL_REMOTE,
 }
 SIZES = ((10_000, 96), (50_000, 1_600), (200_000, 6_400))
 QUICK_SIZES = ((1_000, 96), (3_000, 320))
-SMALL_SIZES = ((144, NODE_CPUS), (1_000, 96), (10_000, 96))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,11 +59,6 @@ def scenarios(*, quick: bool, seed: int) -> list[Scenario]:
         Scenario(weather=weather, slices=slices, cpus=cpus, seed=seed)
         for slices, cpus in sizes
         for weather in WEATHERS
-        if weather != "small, remote"
-    ]
-    own += [
-        Scenario(weather="small, remote", slices=slices, cpus=cpus, seed=seed)
-        for slices, cpus in SMALL_SIZES
     ]
     slices, cpus = sizes[-1]
     own += [

@@ -6,7 +6,7 @@ The work of the tasks is never run.
 import random
 from dataclasses import dataclass
 
-from nanotok_ray.job import SharedFolder, Task
+from nanotok_ray.job import Task
 from simulated_faults import Faults
 
 MEDIAN_BYTES = 256 << 20
@@ -18,14 +18,6 @@ SIGMA = 0.7
 MAX_BYTES = 4 << 30
 BYTES_PER_SECOND = 25e6
 """Speed of one CPU: a quarter of the measured speed, as with slow storage."""
-
-SMALL_BYTES = 64 << 10
-"""Median size of small slices on a store."""
-
-REQUESTS = 9
-"""Requests of such a slice of one file, as measured for the tokenize stage (docs/sizing.md)."""
-
-STORE = "memory://simulated"
 
 HARD, HARDER = 0.2, 3.0
 """Share of the slices whose text takes longer, and the factor."""
@@ -56,19 +48,9 @@ def ideal_seconds(tasks: list[Task], *, cpus: int) -> float:
 
 
 def _task(number: int, is_poison: bool, faults: Faults, rng: random.Random) -> Task:
-    median = SMALL_BYTES if faults.request_seconds else MEDIAN_BYTES
-    size = min(MAX_BYTES, int(median * rng.lognormvariate(0.0, SIGMA)))
+    size = min(MAX_BYTES, int(MEDIAN_BYTES * rng.lognormvariate(0.0, SIGMA)))
     seconds = size / BYTES_PER_SECOND * rng.lognormvariate(0.0, 0.2)
     seconds *= HARDER if rng.random() < HARD else 1.0
     is_hungry = faults.hungry_bytes is not None and size > faults.hungry_bytes
-    seconds += REQUESTS * faults.request_seconds
     own = Slice(number, seconds, is_poison, 2 if is_hungry else 1)
-    is_remote = faults.request_seconds > 0
-    return Task(
-        name=f"slice {number}",
-        work=len,
-        argument=own,
-        num_bytes=size,
-        inputs=(f"{STORE}/in",) if is_remote else (),
-        shared=(SharedFolder(url=f"{STORE}/out", probes="probe"),) if is_remote else (),
-    )
+    return Task(name=f"slice {number}", work=len, argument=own, num_bytes=size)

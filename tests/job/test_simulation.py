@@ -60,12 +60,6 @@ def test_a_stable_cluster_ends_soon_after_the_ideal_time_without_waste(seed):
     assert own.calls < 820
 
 
-@pytest.mark.parametrize(("slices", "cpus"), [(144, 16), (1000, 96)])
-def test_small_slices_of_a_store_are_spread_over_all_cpus(slices, cpus):
-    own = run(Scenario(weather="small, remote", slices=slices, cpus=cpus))
-    assert own.over_ideal < 1.3
-
-
 @settings(max_examples=5)
 @given(st.integers(0, 1 << 30))
 def test_an_unstable_cluster_wastes_less_than_half_and_only_bad_slices_fail(seed):
