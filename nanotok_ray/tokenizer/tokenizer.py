@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -24,15 +24,12 @@ from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.output import check_folder, remove_foreign_files
 from nanotok_ray.tokenizer.pieces import EncodedText, Piece, Special, SpecialRules, offsets_in
-from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering
 from nanotok_ray.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    import tiktoken
     from typing_extensions import Self
 
     from nanotok_ray.documents.texts import Texts
@@ -213,36 +210,6 @@ class Tokenizer(Vocabulary, Rendering):
         """
         model = self.model.extended(names)
         return self if model is self.model else type(self)(model, cache_bytes=self._cache_bytes)
-
-    @property
-    def pattern(self) -> str:
-        """The regular expression that splits texts into spans."""
-        return self.model.pattern
-
-    @property
-    def engine(self) -> Literal["lexer", "table", "regex"]:
-        """The implementation that splits text, from fastest to slowest; the spans are the same."""
-        return _core.Splitter(self.pattern).engine
-
-    @cached_property
-    def sha256(self) -> str:
-        """The sha256 of the readable file, in hex; it identifies the tokenizer."""
-        return sha256_of(self.model)
-
-    def to_tiktoken(self) -> "tiktoken.Encoding":
-        """Return the same tokenizer as tiktoken's class.
-
-        Raises:
-            TokenizerError: Two ids have the same bytes.
-        """
-        import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
-
-        return tiktoken.Encoding(
-            ENCODING_NAME,
-            pat_str=self.pattern,
-            mergeable_ranks=self.model.ranks(),
-            special_tokens=self.special_tokens,
-        )
 
     @overload
     def encode(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,13 @@ from nanotok_ray import _core
 from nanotok_ray.documents import Documents, to_utf8, type_of
 from nanotok_ray.errors import UnknownTokenError
 from nanotok_ray.tokenizer.huggingface import spell
+from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
+from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, is_plain, required
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import tiktoken
 
     from nanotok_ray.tokenizer.model import Model
 
@@ -34,6 +37,36 @@ class Vocabulary:
     def merges(self) -> list[tuple[int, int]]:
         """The pair of each merge, in order; merge k makes id 256 + k."""
         return list(self.model.merges)
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that splits texts into spans."""
+        return self.model.pattern
+
+    @property
+    def engine(self) -> Literal["lexer", "table", "regex"]:
+        """The implementation that splits text, from fastest to slowest; the spans are the same."""
+        return _core.Splitter(self.pattern).engine
+
+    @cached_property
+    def sha256(self) -> str:
+        """The sha256 of the readable file, in hex; it identifies the tokenizer."""
+        return sha256_of(self.model)
+
+    def to_tiktoken(self) -> "tiktoken.Encoding":
+        """Return the same tokenizer as tiktoken's class.
+
+        Raises:
+            TokenizerError: Two ids have the same bytes.
+        """
+        import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
+
+        return tiktoken.Encoding(
+            ENCODING_NAME,
+            pat_str=self.pattern,
+            mergeable_ranks=self.model.ranks(),
+            special_tokens=self.special_tokens,
+        )
 
     @property
     def special_tokens(self) -> dict[str, int]:
