@@ -380,7 +380,6 @@ def _read_stream(
     piece: Piece, builder: BatchBuilder, account: ReadAccount, max_line_bytes: int
 ) -> Blocks:
     """Yield position and bytes of the blocks of a compressed file, up to any damage."""
-    assert piece.file.compression is not None
     with (
         StoredFile(piece, account=account) as stored,
         closing(DecodedStream(stored)) as stream,
@@ -392,12 +391,7 @@ def _read_stream(
             is_broken=lambda: stream.failure is not None,
         )
         yield from blocks
-        lost_from = stored.block_start
         stored.finish()
-        if stream.failure is not None:
-            builder.end_early(
-                f"{piece.file.compression} stream is broken ({stream.failure}); "
-                f"stored bytes {lost_from} to {piece.stop} are lost in part or whole",
-                position=blocks.position,
-                num_bytes=piece.stop - lost_from,
-            )
+        if stream.problem is not None:
+            num_bytes = piece.stop - stored.block_start
+            builder.end_early(stream.problem, position=blocks.position, num_bytes=num_bytes)

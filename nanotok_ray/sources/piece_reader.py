@@ -23,28 +23,22 @@ def read_document(piece: Piece, rules: DocumentRules, account: ReadAccount) -> I
         SourceError: The file has changed since the plan was made.
     """
     builder, max_document_bytes = BatchBuilder(batch_documents=1), rules.max_document_bytes
-    size, content, failure = f"{piece.stop} bytes", bytearray(), None
+    size, content, problem = f"{piece.stop} bytes", bytearray(), None
     with StoredFile(piece, account=account) as stored:
         if piece.file.compression is not None:
             size = f"over {max_document_bytes} bytes"
             stream = DecodedStream(stored)
             content = _read_up_to(stream.read, max_document_bytes + 1)
-            failure = stream.failure
+            problem = stream.problem
         elif piece.stop <= max_document_bytes:
             content = _read_up_to(stored.read, piece.stop)
-        lost_from = stored.block_start
         stored.finish()
     is_too_large = max_document_bytes < (len(content) if piece.file.compression else piece.stop)
     if is_too_large:
         reason = too_large(size, limit=max_document_bytes)
         builder.set_aside_unread(piece.stop, position=0, reason=reason)
-    elif failure is not None:
-        builder.end_early(
-            f"{piece.file.compression} stream is broken ({failure}); "
-            f"stored bytes {lost_from} to {piece.stop} are lost in part or whole",
-            position=0,
-            num_bytes=piece.stop,
-        )
+    elif problem is not None:
+        builder.end_early(problem, position=0, num_bytes=piece.stop)
     elif isinstance(document := check_text(content), Rejected):
         builder.set_aside(content, position=0, reason=document.reason)
     else:

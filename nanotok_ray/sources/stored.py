@@ -136,6 +136,17 @@ class DecodedStream(io.RawIOBase):
         self._position = 0
         self.failure: str | None = None
 
+    @property
+    def problem(self) -> str | None:
+        """The reason for a tail at the end of the stream, with the stored bytes that are lost."""
+        if self.failure is None:
+            return None
+        start, stop = self._stored.block_start, self._stored.piece.stop
+        return (
+            f"{self._planned.compression} stream is broken ({self.failure}); stored bytes {start} "
+            f"to {stop} are lost in part or whole"
+        )
+
     def readable(self) -> bool:
         """Return True."""
         return True

@@ -43,27 +43,23 @@ _CODES = {
     "XAmzContentSHA256Mismatch",
 }
 
-# Names of classes of aiohttp, botocore, urllib3, requests, httpx, google-auth and azure-core. None
-# of them is imported, since the store determines which of them is installed.
+# Names of classes of aiohttp, botocore, urllib3, requests, httpx, google-auth and azure-core, from
+# which those of their transient errors are derived. None of them is imported, since the store
+# determines which of them is installed.
 _NAMES = {
     "ChunkedEncodingError",
     "ClientConnectionError",
     "ClientPayloadError",
-    "ConnectTimeoutError",
-    "ConnectionClosedError",
     "ConnectionError",
-    "EndpointConnectionError",
     "HTTPClientError",
     "IncompleteRead",
     "IncompleteReadError",
     "ProtocolError",
-    "ReadTimeoutError",
     "ResponseParserError",  # botocore: a truncated response, or the page of a load balancer
-    "ResponseStreamingError",
-    "ServerDisconnectedError",
     "ServiceRequestError",
     "ServiceResponseError",
     "Timeout",
+    "TimeoutError",  # of urllib3
     "TransportError",
 }
 
