@@ -104,48 +104,42 @@ def open_parquet(file: ChunkFile, *, url: str) -> pq.ParquetFile:
     return parquet
 
 
-def text_selection(
-    parquet: pq.ParquetFile, *, url: str, column: str, id_column: str | None
-) -> Selection:
-    """Return the selection of a string column and of the column of ids.
+def text_selection(parquet: pq.ParquetFile, *, url: str, column: str) -> Selection:
+    """Return the selection of a string column.
 
     Raises:
-        SourceError: The file lacks a string column of this path, or the column of ids.
+        SourceError: The file lacks a string column of this path.
     """
-    number, kind = _find_column(
-        parquet.metadata, parquet.schema_arrow, column=column, key="column", url=url
-    )
-    if kind is None or not is_text(kind):
-        what = "inside a list" if kind is None else f"of type {kind}"
-        raise SourceError(
-            f"{url}: column {column!r} is {what}, not a string; name a string column, or rewrite "
-            "the file with it cast to string"
-        )
     return Selection(
         columns=(column,),
-        chunks=(number,),
+        chunks=(column_number(parquet, url=url, column=column, key="column"),),
         documents=lambda batch: plain_texts(values_at(batch, column)),
-        id_column=id_column,
-        id_chunks=() if id_column is None else (id_number(parquet, url=url, column=id_column),),
     )
 
 
-def id_number(parquet: pq.ParquetFile, *, url: str, column: str) -> int:
-    """Return the number of a column of ids, which must be strings or integers.
+def column_number(parquet: pq.ParquetFile, *, url: str, column: str, key: str) -> int:
+    """Return the number of the column of texts, or of ids, which can also be integers.
+
+    Args:
+        parquet: the opened file.
+        url: its path or URL, for messages.
+        column: the path of the column.
+        key: the key of the recipe that names it: `column` or `id_column`.
 
     Raises:
         SourceError: The column does not exist or has another type.
     """
-    number, kind = _find_column(
-        parquet.metadata, parquet.schema_arrow, column=column, key="id_column", url=url
+    number, kind = _find_column(parquet, column=column, key=key, url=url)
+    is_id = key == "id_column"
+    if kind is not None and (is_text(kind) or (is_id and pa.types.is_integer(kind))):
+        return number
+    what = "inside a list" if kind is None else f"of type {kind}"
+    advice = (
+        "neither a string nor an integer; name another as id_column, or remove the key"
+        if is_id
+        else "not a string; name a string column, or rewrite the file with it cast to string"
     )
-    if kind is None or not (is_text(kind) or pa.types.is_integer(kind)):
-        what = "inside a list" if kind is None else f"of type {kind}"
-        raise SourceError(
-            f"{url}: column {column!r} is {what}, neither a string nor an integer; name another "
-            "as id_column, or remove the key"
-        )
-    return number
+    raise SourceError(f"{url}: column {column!r} is {what}, {advice}")
 
 
 def values_at(batch: pa.RecordBatch, column: str) -> pa.Array:
@@ -166,11 +160,23 @@ def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     return (min(pages), chunk.total_compressed_size) if pages else (0, 0)
 
 
+def paths_of(metadata: pq.FileMetaData) -> list[str]:
+    """Return the path of each column of a footer."""
+    return [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+
+
+def numbers_of(metadata: pq.FileMetaData, name: str) -> list[int]:
+    """Return the numbers of the columns of a footer that belong to one top-level column."""
+    paths = enumerate(paths_of(metadata))
+    return [number for number, path in paths if path == name or path.startswith(f"{name}.")]
+
+
 def _find_column(
-    metadata: pq.FileMetaData, schema: pa.Schema, *, column: str, key: str, url: str
+    parquet: pq.ParquetFile, *, column: str, key: str, url: str
 ) -> tuple[int, pa.DataType | None]:
     """Return number and type of a column; no type if it is inside a list."""
-    paths = [metadata.schema.column(n).path for n in range(metadata.num_columns)]
+    metadata, schema = parquet.metadata, parquet.schema_arrow
+    paths = paths_of(metadata)
     if paths.count(column) != 1:
         is_text = key == "column"
         if is_text and is_preference(schema.names):
@@ -249,8 +255,7 @@ def _has_strings(kind: pa.DataType) -> bool:
 
 def _num_bytes(metadata: pq.FileMetaData, groups: Iterable[int], name: str) -> int:
     """Return the bytes of a column in row groups, without chunks that have only nulls."""
-    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-    numbers = [n for n, path in enumerate(paths) if path == name or path.startswith(f"{name}.")]
+    numbers = numbers_of(metadata, name)
     chunks = [metadata.row_group(group).column(number) for group in groups for number in numbers]
     return sum(chunk.total_uncompressed_size for chunk in chunks if not _is_null(chunk))
 

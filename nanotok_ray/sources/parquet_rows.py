@@ -26,9 +26,10 @@ from nanotok_ray.sources.columns import MIN_TEXT_BYTES, PREFERENCES, is_preferen
 from nanotok_ray.sources.files import DocumentRules
 from nanotok_ray.sources.parquet_column import (
     Selection,
-    id_number,
+    column_number,
     is_string,
     is_text,
+    numbers_of,
     open_parquet,
     text_selection,
     unread_columns,
@@ -277,40 +278,42 @@ def selection_of(parquet: pq.ParquetFile, file: SourceFile, rules: DocumentRules
     """Return the selection of the columns of the documents of a file, and of the ids.
 
     Raises:
-        SourceError: The file lacks columns, or has columns of other types.
+        SourceError: Columns are missing, duplicate, or of types that cannot be used.
     """
     url, id_column = file.url, rules.id_column
     if file.dialect is None:
-        return text_selection(parquet, url=url, column=rules.column, id_column=id_column)
-    return row_selection(
-        parquet, url=url, kind=rules.kind, dialect=file.dialect, id_column=id_column
-    )
+        selection = text_selection(parquet, url=url, column=rules.column)
+    else:
+        selection = _row_selection(parquet, file, kind=rules.kind, dialect=file.dialect)
+    if id_column is None:
+        return selection
+    number = column_number(parquet, url=url, column=id_column, key="id_column")
+    return replace(selection, id_column=id_column, id_chunks=(number,))
 
 
-def row_selection(
-    parquet: pq.ParquetFile, *, url: str, kind: str, dialect: str, id_column: str | None
+def _row_selection(
+    parquet: pq.ParquetFile, file: SourceFile, *, kind: str, dialect: str
 ) -> Selection:
-    """Return the selection of the columns of a dialect, each row as one object, and of the ids.
-
-    Raises:
-        SourceError: Columns are missing, duplicate, or of types that the dialect cannot use.
-    """
+    """Return the selection of the columns of a dialect, each row as one object."""
     schema = parquet.schema_arrow
     try:
         names = columns_of(dialect, kind=kind, available=schema.names)
     except SourceError as error:
-        raise SourceError(f"{url}: {error}") from None
-    chunks = [number for name in names for number in _chunks(parquet, name, url=url)]
+        raise SourceError(f"{file.url}: {error}") from None
+    selection = _objects(parquet, names, url=file.url)
     for name in names:
-        _check_type(schema.field(name).type, name=name, dialect=dialect, url=url)
+        _check_type(schema.field(name).type, name=name, dialect=dialect, url=file.url)
+    return selection
+
+
+def _objects(parquet: pq.ParquetFile, names: tuple[str, ...], *, url: str) -> Selection:
+    """Return the selection of some columns, each row as one object."""
     return Selection(
         columns=names,
-        chunks=tuple(chunks),
+        chunks=tuple(number for name in names for number in _chunks(parquet, name, url=url)),
         documents=lambda batch: objects_of(
             names, [batch.column(name) for name in names], count=len(batch)
         ),
-        id_column=id_column,
-        id_chunks=() if id_column is None else (id_number(parquet, url=url, column=id_column),),
         is_json=True,
     )
 
@@ -324,11 +327,7 @@ def _chunks(parquet: pq.ParquetFile, name: str, *, url: str) -> list[int]:
             f"{url} has the columns {', '.join(map(repr, like))}, which cannot be distinguished; "
             "rename all but one"
         )
-    schema = parquet.metadata.schema
-    paths = [schema.column(number).path for number in range(parquet.metadata.num_columns)]
-    return [
-        number for number, path in enumerate(paths) if path == name or path.startswith(f"{name}.")
-    ]
+    return numbers_of(parquet.metadata, name)
 
 
 def _check_type(kind: pa.DataType, *, name: str, dialect: str, url: str) -> None:
@@ -355,14 +354,7 @@ def text_columns(parquet: pq.ParquetFile, *, url: str) -> Selection:
     """
     schema = parquet.schema_arrow
     names = tuple(field.name for field in schema if _can_hold_text(field))
-    return Selection(
-        columns=names,
-        chunks=tuple(number for name in names for number in _chunks(parquet, name, url=url)),
-        documents=lambda batch: objects_of(
-            names, [batch.column(name) for name in names], count=len(batch)
-        ),
-        is_json=True,
-    )
+    return _objects(parquet, names, url=url)
 
 
 def _can_hold_text(field: pa.Field) -> bool:
