@@ -79,8 +79,8 @@ def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
         return None
     slices = slice_changes(before, after)
     return {
-        "sources": [change.to_dict() for change in changes(before, after)],
-        "reading": [change.to_dict() for change in reading_changes(before, after)],
+        "sources": to_values([*changes(before, after)]),
+        "reading": to_values([*reading_changes(before, after)]),
         "slices": {"same": slices.same, "new": slices.new, "gone": slices.gone},
         "slice_bytes": [before.slice_bytes, after.slice_bytes],
     }

@@ -5,12 +5,20 @@ determine how files are read. No file is read.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from nanotok_ray.formats import PlannedSource, SourceFile
 from nanotok_ray.sources.plan import Plan, file_key
 from nanotok_ray.units import masked_url
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file that differs from the earlier plan."""
+
+    file: str
+    why: str
+    """The difference, such as `size 10 -> 12`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,18 +28,7 @@ class SourceChanges:
     source: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    changed: tuple[str, ...]
-    reasons: Mapping[str, str]
-    """The difference of each changed file, such as `size 10 -> 12`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "source": self.source,
-            "added": list(self.added),
-            "removed": list(self.removed),
-            "changed": [{"file": path, "why": self.reasons[path]} for path in self.changed],
-        }
+    changed: tuple[FileChange, ...]
 
 
 def changes(before: Plan, after: Plan) -> Iterator[SourceChanges]:
@@ -51,17 +48,16 @@ def _files(source: PlannedSource | None) -> dict[str, SourceFile]:
 def _changes(
     name: str, old: Mapping[str, SourceFile], new: Mapping[str, SourceFile]
 ) -> SourceChanges:
-    reasons = {
-        path: _reason(old[path], file)
+    changed = (
+        FileChange(path, _reason(old[path], file))
         for path, file in new.items()
         if path in old and file_key(old[path]) != file_key(file)
-    }
+    )
     return SourceChanges(
         source=name,
         added=tuple(path for path in new if path not in old),
         removed=tuple(path for path in old if path not in new),
-        changed=tuple(reasons),
-        reasons=reasons,
+        changed=tuple(changed),
     )
 
 
@@ -87,10 +83,6 @@ class ReadingChange:
     """The key of the recipe."""
     before: str | None
     now: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
 
 _READING = {"kind": "kind", "column": "column", "id_column": "id_column", "split": "rule"}

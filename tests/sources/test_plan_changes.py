@@ -11,6 +11,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
+from nanotok_ray.formats import to_values
 from nanotok_ray.job import Note, StageStarted
 from nanotok_ray.job.frozen_plan import frozen_plan
 from nanotok_ray.job.job_plan import decide
@@ -24,6 +25,7 @@ from nanotok_ray.sources import (
     start,
 )
 from nanotok_ray.sources.plan_build import MAX_INODE_LOOKUPS, duplicate_notes
+from nanotok_ray.sources.plan_changes import FileChange
 from nanotok_ray.storage import Folder, read_start
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.small_corpus import plan_of, recipe, texts, write_corpus, write_parquet
@@ -124,8 +126,7 @@ def test_a_changed_parquet_file_is_detected_by_its_footer(corpus, tmp_path):
     ]
     same_times = replace(after, sources=(replace(first, files=tuple(files)), *rest))
     (found,) = changes(before, same_times)
-    assert found.changed == (path.name,)
-    assert found.reasons[path.name] == "footer"
+    assert found.changed == (FileChange(path.name, "footer"),)
 
 
 def test_a_removed_file_no_longer_counts(corpus, tmp_path):
@@ -164,7 +165,7 @@ def test_added_and_removed_sources_are_reported_with_all_their_files(corpus, tmp
     before = make_plan(recipe(corpus, tmp_path / "out"))
     source = f'[[source]]\nname = "other"\nkind = "text"\npaths = ["{corpus}/lines"]'
     after = make_plan(parse_recipe(f'{source}\n[output]\npath = "{tmp_path}/out"'))
-    found = {each.source: each.to_dict() for each in changes(before, after)}
+    found = {each.source: to_values(each) for each in changes(before, after)}
     assert list(found) == ["other", "web", "chats"]
     assert found["other"]["added"] == ["0.jsonl", "1.jsonl", "2.jsonl"]
     assert found["chats"]["removed"] == ["0.jsonl", "1.jsonl"]

@@ -25,6 +25,7 @@ from nanotok_ray.sources import (
     resolve,
 )
 from nanotok_ray.sources.files import ResolvedSource
+from nanotok_ray.sources.plan_changes import FileChange
 from nanotok_ray.sources.stored import check_unchanged
 from nanotok_ray.storage import Folder, InputFile, RemoteInput
 from tests.support.read_pieces import compressed, json_lines, parquet_bytes
@@ -302,7 +303,7 @@ def test_another_dialect_of_a_file_changes_its_slices(corpus, tmp_path):
     before = make_plan(recipe(corpus, tmp_path / "out"))
     after = make_plan(recipe(corpus, tmp_path / "out", "source.chats.dialect=messages"))
     (changed,) = changes(before, after)
-    assert dict(changed.reasons) == {"turns.jsonl": "dialect sharegpt -> messages"}
+    assert changed.changed == (FileChange("turns.jsonl", "dialect sharegpt -> messages"),)
     assert {each.key for each in before.slices()} != {each.key for each in after.slices()}
 
 
