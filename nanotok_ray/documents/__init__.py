@@ -4,9 +4,9 @@ The input is texts of Python, numpy and Arrow. The output is arrays that the com
 without copying. The package reads no files.
 """
 
-from nanotok_ray.documents.arrow_texts import ArrowTexts, null_rows, take_rows
+from nanotok_ray.documents.arrow_texts import ArrowTexts, null_rows
 from nanotok_ray.documents.batch import Documents, Nulls, as_documents, offsets_of, to_utf8, type_of
-from nanotok_ray.documents.texts import arrow_parts_of, batches_of, encode_texts, parts_of
+from nanotok_ray.documents.texts import arrow_parts_of, batches_of, encode_texts
 
 __all__ = [
     "ArrowTexts",
@@ -18,8 +18,6 @@ __all__ = [
     "encode_texts",
     "null_rows",
     "offsets_of",
-    "parts_of",
-    "take_rows",
     "to_utf8",
     "type_of",
 ]

@@ -196,14 +196,14 @@ def _imported(texts: object, *, name: str) -> "pa.Array | pa.ChunkedArray":
     """Return the array of an Arrow PyCapsule export; of a table, its only column."""
     import pyarrow as pa  # noqa: PLC0415 - only who brings Arrow comes here
 
-    found = pa.array(texts) if not hasattr(texts, "__arrow_c_stream__") else pa.chunked_array(texts)
-    if not pa.types.is_struct(found.type):
-        return found
-    names = [field.name for field in found.type]
+    array = pa.array(texts) if not hasattr(texts, "__arrow_c_stream__") else pa.chunked_array(texts)
+    if not pa.types.is_struct(array.type):
+        return array
+    names = [field.name for field in array.type]
     if len(names) != 1:
         raise TypeError(_names_missing(texts, names, name=name))
-    fields = [chunk.field(0) for chunk in getattr(found, "chunks", [found])]
-    return pa.chunked_array(fields, found.type[0].type)
+    fields = [chunk.field(0) for chunk in getattr(array, "chunks", [array])]
+    return pa.chunked_array(fields, array.type[0].type)
 
 
 def _is_dataset(texts: object) -> bool:
@@ -238,8 +238,8 @@ def _column_parts(texts: Any, column: str, *, name: str) -> "Iterator[Part]":  #
     """Yield the parts of a column of a table, a data set, or an iterable of rows or of tables."""
     names = _column_names(texts)
     if names is not None and column not in names:
-        found = f"{type_of(texts)} with the columns {', '.join(map(str, names))}"
-        raise TypeError(f"{name} has no column {column!r}: it is {found}")
+        what = f"{type_of(texts)} with the columns {', '.join(map(str, names))}"
+        raise TypeError(f"{name} has no column {column!r}: it is {what}")
     if _is_dataset(texts):
         return _dataset_parts(texts, column, name=name)
     if hasattr(texts, "scanner"):  # a data set of pyarrow
@@ -257,8 +257,8 @@ def _column_parts(texts: Any, column: str, *, name: str) -> "Iterator[Part]":  #
 
 
 def _names_missing(texts: object, names: Sequence[Any], *, name: str) -> str:
-    found = f"{name} is {type_of(texts)} with the columns {', '.join(map(str, names))}"
-    return f"{found}: name one of them with column="
+    what = f"{name} is {type_of(texts)} with the columns {', '.join(map(str, names))}"
+    return f"{what}: name one of them with column="
 
 
 def _without_columns(texts: object, *, name: str) -> str:
@@ -290,8 +290,8 @@ def _rows_parts(rows: Iterable[Any], column: str, *, name: str) -> "Iterator[Par
             elif column in row:
                 yield row[column]
             else:
-                found = ", ".join(map(str, row))
-                raise TypeError(f"{name}, item {number}: no {column!r} among its keys {found}")
+                keys = ", ".join(map(str, row))
+                raise TypeError(f"{name}, item {number}: no {column!r} among its keys {keys}")
 
     return _items_parts(values(), name=f"{name}[{column!r}]")
 
@@ -423,10 +423,10 @@ def _is_text(value: object, kind: type) -> bool:
 def _wrong(value: object, kind: type) -> str:
     if is_missing(value):
         return f'{value!r} is not an instance of {kind.__name__!r}; drop it, or pass nulls="empty"'
-    found = f"{type(value).__name__!r} object is not"
+    what = f"{type(value).__name__!r} object is not"
     is_other = kind is bytes and isinstance(value, str)
     return (
-        f"{found} bytes, as the texts before it are"
+        f"{what} bytes, as the texts before it are"
         if is_other
-        else (f"{found} an instance of {kind.__name__!r}")
+        else (f"{what} an instance of {kind.__name__!r}")
     )

@@ -92,15 +92,15 @@ def find_paths(paths: Sequence[str], *, output: str, on_look: OnLook = ignore_lo
     hidden: dict[str, InputFile] = {}
     for path in map(absolute_path, paths):
         on_look("", 0, 0)
-        found = find_files(path, written={"output.path": output})
-        for file in found.files:
+        listed = find_files(path, written={"output.path": output})
+        for file in listed.files:
             files.setdefault(file.path, file)
-            roots.setdefault(file.path, found.folder)
-            if found.is_folder:
+            roots.setdefault(file.path, listed.folder)
+            if listed.is_folder:
                 patterns[file.path] = None
             else:
                 patterns.setdefault(file.path, path)
-        hidden |= {file.path: file for file in found.hidden}
+        hidden |= {file.path: file for file in listed.hidden}
     return NamedPaths(files=files, roots=roots, patterns=patterns, hidden=hidden, output=output)
 
 

@@ -235,18 +235,18 @@ def text_and_id_of_long(
         for string in (text, id_text)
         if isinstance(string, str)
     }
-    found: dict[tuple[int, int], bytearray] = {}
+    decoded_strings: dict[tuple[int, int], bytearray] = {}
     for bounds in skeleton.strings:  # all: an invalid one makes the line invalid
         try:
             decoded = decode_string(line, *bounds)
         except json.JSONDecodeError as error:
             return Rejected(f"invalid JSON: {error.msg}"), b""
         if bounds in wanted.values():
-            found[bounds] = decoded
+            decoded_strings[bounds] = decoded
 
     def bytes_of(string: str) -> Raw:
         bounds = wanted[string]
-        return to_utf8(string) if bounds is None else found[bounds]
+        return to_utf8(string) if bounds is None else decoded_strings[bounds]
 
     return text if isinstance(text, Rejected) else bytes_of(text), bytes(bytes_of(id_text))
 
@@ -268,8 +268,8 @@ def _field_of(value: object, field: str) -> str | Rejected:
 
 
 def _id_of(value: object, field: str | None) -> str:
-    found = value.get(field) if isinstance(value, dict) and field is not None else None
-    return found if isinstance(found, str) else ""
+    identifier = value.get(field) if isinstance(value, dict) and field is not None else None
+    return identifier if isinstance(identifier, str) else ""
 
 
 def conversation_and_id(line: Raw, *, id_field: str | None) -> tuple[Raw | Rejected, bytes]:

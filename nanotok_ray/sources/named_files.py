@@ -86,8 +86,8 @@ class ReadingRules:
         """
         if self.format is not None:
             return self.format
-        found = suffix_format(path)
-        return "document" if self.document_per_file and found in {None, "lines"} else found
+        form = suffix_format(path)
+        return "document" if self.document_per_file and form in {None, "lines"} else form
 
     def column_of(self, format_name: str) -> str | None:
         """Return the column of the text in files of a format; None: it is chosen.
@@ -132,35 +132,35 @@ def find_named(
     problems += [result for result in looked if isinstance(result, str)]
     if problems:
         raise SourceError(_problems_text(problems))
-    found = [result for result in looked if not isinstance(result, str)]
-    files = [item.file for name in FORMATS for item in found if item.file.format == name]
+    named = [result for result in looked if not isinstance(result, str)]
+    files = [item.file for name in FORMATS for item in named if item.file.format == name]
     columns = {
-        name: _column_of(name, rules, found)
+        name: _column_of(name, rules, named)
         for name in dict.fromkeys(file.format for file in files)
     }
     return NamedFiles(
         files=tuple(files),
         slices=tuple(_slices(files, rules, columns)),
         columns=columns,
-        notes=(*notes, *(note for item in found for note in item.notes), *_unread_notes(found)),
+        notes=(*notes, *(note for item in named for note in item.notes), *_unread_notes(named)),
     )
 
 
-def _unread_notes(found: Sequence["_NamedFile"]) -> Iterator[str]:
+def _unread_notes(named: Sequence["_NamedFile"]) -> Iterator[str]:
     """Yield a note on columns of text that are not read."""
-    shapes = [item.shape for item in found if item.shape is not None]
+    shapes = [item.shape for item in named if item.shape is not None]
     if others := sorted({repr(name) for shape in shapes for name in shape.others}):
         columns = sorted({repr(shape.column) for shape in shapes})
         yield f"read: the text in {few(columns)}; not read: the text in {few(others)}"
 
 
-def _column_of(format_name: str, rules: ReadingRules, found: Sequence["_NamedFile"]) -> str:
+def _column_of(format_name: str, rules: ReadingRules, named: Sequence["_NamedFile"]) -> str:
     """Return the column of the text in all files of a format.
 
     Raises:
         SourceError: Files have the text in different columns.
     """
-    of_format = [item for item in found if item.file.format == format_name]
+    of_format = [item for item in named if item.file.format == format_name]
     examples = {item.shape.column: item.file.path for item in of_format if item.shape is not None}
     if len(examples) > 1:
         listed = " and ".join(f"{column!r} ({path})" for column, path in sorted(examples.items()))
@@ -189,15 +189,17 @@ def _inputs(
     files: dict[str, InputFile] = {}
     for path in dict.fromkeys(paths):
         try:
-            found = find_files(path, written=written)
-            chosen = _of_folder(path, found, rules) if found.is_folder else _of_files(found, rules)
+            listed = find_files(path, written=written)
+            chosen = (
+                _of_folder(path, listed, rules) if listed.is_folder else _of_files(listed, rules)
+            )
         except TransientIOError:
             raise
         except SourceError as error:
             problems.append(str(error))
             continue
         formats |= chosen
-        files |= {file.path: file for file in found.files}
+        files |= {file.path: file for file in listed.files}
     unused = [file for path, file in files.items() if path not in formats]
     inputs = [(files[path], formats[path]) for path in sorted(formats)]
     return inputs, problems, list(_unused_notes(unused))
@@ -213,8 +215,8 @@ def _unused_notes(files: Sequence[InputFile]) -> Iterator[str]:
         yield f"not read, because of the suffix: {suffixes_text(members)}; {step}{advice}"
 
 
-def _of_files(found: FoundFiles, rules: ReadingRules) -> dict[str, str]:
-    files = [file.path for file in found.files]
+def _of_files(listed: FoundFiles, rules: ReadingRules) -> dict[str, str]:
+    files = [file.path for file in listed.files]
     formats = {file: rules.format_of(file) for file in files}
     unknown = [file for file, name in formats.items() if name is None]
     if unknown:
@@ -225,8 +227,8 @@ def _of_files(found: FoundFiles, rules: ReadingRules) -> dict[str, str]:
     return {file: name for file, name in formats.items() if name is not None}
 
 
-def _of_folder(path: str, found: FoundFiles, rules: ReadingRules) -> dict[str, str]:
-    files = [file.path for file in found.files]
+def _of_folder(path: str, listed: FoundFiles, rules: ReadingRules) -> dict[str, str]:
+    files = [file.path for file in listed.files]
     candidates = {file: rules.format_of(file) for file in files}
     if rules.format in _WITH_COLUMNS:
         candidates = {

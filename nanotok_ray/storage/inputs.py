@@ -87,7 +87,7 @@ def find_files(
     try:
         if local is not None:
             boundary = _local_boundary(written)
-            found = _find(
+            listed = _find(
                 local,
                 look_at=look_at_local,
                 list_folder=list_local,
@@ -99,7 +99,7 @@ def find_files(
             tree = RemoteTree(file_system)
             boundary = _remote_boundary(tree, written)
             name_of = (lambda _: path) if "::" in path else tree.url
-            found = _find(
+            listed = _find(
                 inside,
                 look_at=tree.look_at,
                 list_folder=tree.list_folder,
@@ -110,11 +110,11 @@ def find_files(
         raise SourceError(unreadable(path, error)) from error
     if boundary.reached:
         raise SourceError(_reaches(path, boundary, written))
-    if not found.files and not may_miss:
+    if not listed.files and not may_miss:
         advice = _missing_bucket(path)
         advice = advice or f"check the path (hidden files are skipped){_base_folder(path)}"
         raise SourceError(f"{printable(path)} matches no file; {advice}")
-    return found
+    return listed
 
 
 def _missing_bucket(path: str) -> str:
@@ -222,13 +222,13 @@ def _find(
     elif entry is not None:
         folder, entries = path.rpartition("/")[0], [entry]
         boundary.check(path)
-    found = {candidate.path: candidate for candidate in entries}
+    files = {candidate.path: candidate for candidate in entries}
     skipped = {entry.path: entry for entry in hidden.skipped if entry.size is not None}
-    for path_ in [path_ for path_ in found if is_temporary(path_) and found[path_] is not entry]:
-        skipped[path_] = found.pop(path_)
+    for path_ in [path_ for path_ in files if is_temporary(path_) and files[path_] is not entry]:
+        skipped[path_] = files.pop(path_)
     return FoundFiles(
         folder=name_of(folder).rstrip("/") or "/",
-        files=_sorted_files(found, name_of),
+        files=_sorted_files(files, name_of),
         is_folder=entry is not None and entry.is_folder,
         hidden=_sorted_files(skipped, name_of),
     )
@@ -277,9 +277,11 @@ def _outermost(folders: Mapping[str, str]) -> dict[str, str]:
 
 def _reaches(path: str, boundary: Boundary, written: Mapping[str, str]) -> str:
     """Return the message for a path that includes a folder that the caller writes to."""
-    found, key = boundary.reached[0]
+    reached, key = boundary.reached[0]
     folder = written[key]
-    inside = "" if found.rstrip("/") in {path.rstrip("/"), folder.rstrip("/")} else f" ({found})"
+    inside = (
+        "" if reached.rstrip("/") in {path.rstrip("/"), folder.rstrip("/")} else f" ({reached})"
+    )
     return (
         f"{path} reaches {key} = {folder}{inside}: the job would read files that it writes. "
         f"Set {key} to a folder that this path does not reach, or use a narrower path"
