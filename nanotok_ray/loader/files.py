@@ -1,7 +1,7 @@
 """Reading the files of an output folder, whole or in parts.
 
-Files are opened by their names in the folder and their sizes in shards.idx. This module reads a
-local folder, and requires only numpy. It does not interpret the contents of files.
+This module reads a local folder, and requires only numpy. It does not interpret the contents of
+files.
 """
 
 import io
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats import SHARDS_INDEX_NAME, InnerFiles, check_size
+from nanotok_ray.formats import SHARDS_INDEX_NAME, InnerFiles, StoredShard, check_size
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -51,15 +51,8 @@ class Files(Protocol):
             CorruptOutputError: the file has more than `limit` bytes, or is outside of the folder.
         """
 
-    def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Stored:
-        """Open a file.
-
-        Args:
-            name: the name of the file in the folder.
-            num_bytes: the size that the file must have.
-            content: a name for copies of the file, which no file with other bytes has in any
-                output.
-            at_once: whether the whole file will be read.
+    def open(self, shard: StoredShard, suffix: str) -> Stored:
+        """Open a file of a shard, which has the size in shards.idx.
 
         Raises:
             CorruptOutputError: the file is missing or has another size. At a URL, `Stored.part`
@@ -104,8 +97,9 @@ class LocalFiles:
             check_size(os.fstat(file.fileno()).st_size, limit=limit, name=self.join(name))
             return file.readall()
 
-    def open(self, name: str, num_bytes: int, *, content: str, at_once: bool = False) -> Mapped:  # noqa: ARG002 - nothing is copied here
+    def open(self, shard: StoredShard, suffix: str) -> Mapped:
         """Map a file; see `Files`."""
+        name, num_bytes = shard.name + suffix, shard.sizes[suffix]
         try:
             descriptor = self._files.open(name)
         except (FileNotFoundError, IsADirectoryError) as error:

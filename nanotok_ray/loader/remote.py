@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
-from nanotok_ray.formats import SHARDS_INDEX_NAME, check_size
+from nanotok_ray.formats import SHARDS_INDEX_NAME, StoredShard, check_size
 from nanotok_ray.loader.files import Bytes, map_file
 from nanotok_ray.storage import Folder, RemoteInput
 
@@ -231,12 +231,9 @@ class RemoteFiles:
             file.readinto(data)
         return bytes(data)
 
-    def open(
-        self, name: str, num_bytes: int, *, content: str, at_once: bool = False
-    ) -> "RemoteFile":
+    def open(self, shard: StoredShard, suffix: str) -> "RemoteFile":
         """Return a file. The store receives no request before a part of the file is read."""
-        block_bytes = max(num_bytes, 1) if at_once else BLOCK_BYTES
-        return RemoteFile(self, name, num_bytes=num_bytes, content=content, block_bytes=block_bytes)
+        return RemoteFile(self, shard, suffix)
 
     def block(self, file: "RemoteFile", number: int) -> Bytes:
         """Return a block of a file."""
@@ -257,13 +254,15 @@ class RemoteFile:
 
     mapped: Bytes | None = None
 
-    def __init__(
-        self, files: RemoteFiles, name: str, *, num_bytes: int, content: str, block_bytes: int
-    ) -> None:
-        self.name = name
-        self.num_bytes = num_bytes
-        self.content = content
-        self.block_bytes = block_bytes
+    def __init__(self, files: RemoteFiles, shard: StoredShard, suffix: str) -> None:
+        self.name = shard.name + suffix
+        self.num_bytes = shard.sizes[suffix]
+        number = shard.name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]
+        self.content = f"{shard.record_sha256}-{number}{suffix}"
+        """A name for copies of the file, which no file with other bytes has in any output."""
+        self.block_bytes = BLOCK_BYTES
+        if suffix not in {".bin", ".mask"}:  # the others are read at once
+            self.block_bytes = max(self.num_bytes, 1)
         self.entry: Entry | None = None
         """The entry that the store returned when the file was first opened."""
         self.last = -2

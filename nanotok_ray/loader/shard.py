@@ -1,6 +1,5 @@
 """An open shard, and ranges of tokens ("stretches") of its documents."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,7 +47,7 @@ def open_shard(files: Files, shard: StoredShard) -> OpenShard:
     Raises:
         CorruptOutputError: a file is missing, or disagrees with the other files or shards.idx.
     """
-    stored = dict(stored_files(files, shard))
+    stored = stored_files(files, shard)
 
     def read(suffix: str) -> Bytes:
         """Return all bytes as a plain array, because slicing a memory map is slow."""
@@ -65,18 +64,13 @@ def open_shard(files: Files, shard: StoredShard) -> OpenShard:
     )
 
 
-def stored_files(files: Files, shard: StoredShard) -> Iterator[tuple[str, Stored]]:
-    """Open the files of a shard and yield the suffix of each file with the file.
-
-    An empty mask is not opened.
-    """
-    number = shard.name.rpartition("/")[2].rpartition("-")[0].rpartition("-")[2]  # as in its record
-    for suffix, num_bytes in shard.sizes.items():
-        if num_bytes or suffix != ".mask":
-            content = f"{shard.record_sha256}-{number}{suffix}"
-            at_once = suffix not in {".bin", ".mask"}
-            file = files.open(shard.name + suffix, num_bytes, content=content, at_once=at_once)
-            yield suffix, file
+def stored_files(files: Files, shard: StoredShard) -> dict[str, Stored]:
+    """Open the files of a shard and return them by suffix; an empty mask is not opened."""
+    return {
+        suffix: files.open(shard, suffix)
+        for suffix, num_bytes in shard.sizes.items()
+        if num_bytes or suffix != ".mask"
+    }
 
 
 Positions = npt.NDArray[np.intp] | slice

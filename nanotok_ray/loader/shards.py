@@ -98,7 +98,7 @@ def check_files(files: Files, shard: StoredShard) -> None:
         CorruptOutputError: a file has other bytes; the error names the first such file.
     """
     digests = read_digests(files, shard)
-    for suffix, stored in stored_files(files, shard):
+    for suffix, stored in stored_files(files, shard).items():
         if _sha256(stored, shard.sizes[suffix]) != digests[suffix]:
             raise CorruptOutputError(
                 f"{files.url}/{shard.name}{suffix} has another sha256 than its record says: its "
