@@ -13,7 +13,6 @@ from nanotok_ray.exports.folder import (
     check_folder,
     export_of,
     export_values,
-    format_options,
     read_export,
     remove_orphans,
     write_export,
@@ -23,7 +22,7 @@ from nanotok_ray.exports.layout import (
     Layout,
     Target,
 )
-from nanotok_ray.exports.layouts import LAYOUTS, parse_layout
+from nanotok_ray.exports.layouts import LAYOUTS, format_options, layout_of, parse_layout
 from nanotok_ray.exports.litdata import Litdata
 from nanotok_ray.exports.llmc import Llmc
 from nanotok_ray.exports.mds import Mds
@@ -64,6 +63,7 @@ __all__ = [
     "export_values",
     "exported_unit",
     "format_options",
+    "layout_of",
     "parse_layout",
     "read_corpus",
     "read_export",

@@ -179,17 +179,6 @@ def export_values(export: Export) -> dict[str, Any]:
     return {"format": Export.FORMAT, **to_values(export)}
 
 
-def format_options(layout: Layout) -> str:
-    """Return a layout and its options in the syntax of the command line.
-
-    >>> from nanotok_ray.exports.layouts import parse_layout
-    >>> format_options(parse_layout("raw"))
-    'raw'
-    """
-    options = ",".join(f"{key}={value}" for key, value in layout.options.items())
-    return f"{layout.name}:{options}" if options else layout.name
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamePass:
     """The exports that a worker makes of each slice that it has tokenized."""

@@ -1,9 +1,10 @@
-"""The layouts by name; parses `NAME` and `NAME:KEY=VALUE,...`."""
+"""The layouts by name, as `NAME` and `NAME:KEY=VALUE,...`."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Final
 
-from nanotok_ray.errors import ExportError, RecipeError
+from nanotok_ray.errors import CorruptOutputError, ExportError, RecipeError
 from nanotok_ray.exports.datatrove import Datatrove
 from nanotok_ray.exports.layout import Layout
 from nanotok_ray.exports.litdata import Litdata
@@ -13,6 +14,7 @@ from nanotok_ray.exports.megatron import Megatron
 from nanotok_ray.exports.olmo import Olmo
 from nanotok_ray.exports.parquet import Parquet
 from nanotok_ray.exports.raw import Raw
+from nanotok_ray.formats import Export
 from nanotok_ray.recipe import parse_size
 from nanotok_ray.units import did_you_mean
 
@@ -37,6 +39,32 @@ def parse_layout(text: str) -> Layout:
         hint = f"{near} " if near else ""
         raise ExportError(f"no layout {name!r}; {hint}there are {', '.join(LAYOUTS)}")
     return layout(**_options(layout, options) if colon else {})
+
+
+def format_options(layout: Layout) -> str:
+    """Return a layout and its options in the syntax of the command line.
+
+    >>> format_options(parse_layout("raw"))
+    'raw'
+    """
+    return _format(layout.name, layout.options)
+
+
+def layout_of(export: Export, *, name: str) -> Layout:
+    """Return the layout of an export; errors call its export.json `name`.
+
+    Raises:
+        CorruptOutputError: The layout or an option is unknown, or a value is invalid.
+    """
+    try:
+        return parse_layout(_format(export.layout, export.options))
+    except ExportError as error:
+        raise CorruptOutputError(f"{name}: {error}") from error
+
+
+def _format(name: str, options: Mapping[str, object]) -> str:
+    values = ",".join(f"{key}={value}" for key, value in options.items())
+    return f"{name}:{values}" if values else name
 
 
 def _options(layout: type[Layout], text: str) -> dict[str, int | str]:

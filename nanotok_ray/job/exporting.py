@@ -28,6 +28,7 @@ from nanotok_ray.exports import (
     export_of,
     export_unit,
     export_values,
+    layout_of,
     parse_layout,
     read_corpus,
     read_export,
@@ -377,7 +378,7 @@ def verify_export(
     """
     export = read_export(folder)
     values = export_values(export)
-    layout = _layout(folder, export)
+    layout = layout_of(export, name=folder.join(EXPORT_NAME))
     corpus, shards = read_corpus(out)
     if export.manifest_sha256 != corpus.manifest_sha256:
         return values, [
@@ -398,11 +399,3 @@ def verify_export(
     joint = (file_problem(folder, file) for file in export.joint_files)
     found = [problem for unit_problems in problems.values() for problem in unit_problems]
     return values, found + list(filter(None, joint))
-
-
-def _layout(folder: Folder, export: Export) -> Layout:
-    options = ",".join(f"{key}={value}" for key, value in export.options.items())
-    try:
-        return parse_layout(f"{export.layout}:{options}" if options else export.layout)
-    except ExportError as error:
-        raise CorruptOutputError(f"{folder.join(EXPORT_NAME)}: {error}") from error

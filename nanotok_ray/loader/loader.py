@@ -11,7 +11,7 @@ import numpy.typing as npt
 from nanotok_ray.errors import PackingError
 from nanotok_ray.formats import format_value, number
 from nanotok_ray.loader.batch import Batch, PackingReport, SavedState, Segments, State, StreamUse
-from nanotok_ray.loader.mixture import Mixture, Taken
+from nanotok_ray.loader.mixture import Taken
 from nanotok_ray.loader.order import Shuffle
 from nanotok_ray.loader.row_stream import Position, RowStream, Stretch
 from nanotok_ray.loader.settings import (
@@ -217,14 +217,11 @@ class Loader:
         )
         _warn_of_ignored_masks(shards, self._settings)
         self._shards = shards
-        mixture = Mixture.of(shards, self._settings)
-        self._stream = RowStream(
-            shards=shards, settings=self._settings, mixture=mixture, epochs=self._dealt.epochs
-        )
+        self._stream = RowStream(shards=shards, settings=self._settings, epochs=self._dealt.epochs)
         self._frame = StateFrame(
             fingerprint=shards.fingerprint,
             settings=self._settings,
-            streams=[stream.name for stream in mixture.streams],
+            streams=[stream.name for stream in self._stream.mixture.streams],
         )
         self._position = self._stream.start()
 

@@ -4,7 +4,7 @@ Rows are planned from lengths; no ids are read.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -58,15 +58,16 @@ class RowStream:
 
     shards: Shards
     settings: RowSettings
-    mixture: Mixture
     epochs: int | None
+    mixture: Mixture = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check that the stream has an end if it has a number of epochs.
+        """Choose the documents, and check that the stream has an end if it has a number of epochs.
 
         Raises:
-            PackingError: it is a mixture, which has none.
+            PackingError: there is nothing to pack, or it is a mixture, which has no end.
         """
+        object.__setattr__(self, "mixture", Mixture.of(self.shards, self.settings))
         if self.settings.weights is not None and self.epochs is not None:
             raise PackingError(
                 "epochs and weights cannot be combined, because a mixture has no end; remove one "
