@@ -220,7 +220,7 @@ class _Counting:
             try:
                 self.counter.update(texts.data, texts.offsets)
             except SplitError:
-                self._count_each(piece, batch, texts, bounds)
+                self._count_documents(piece, batch, texts, bounds)
             if self.account.is_spent:
                 break
 
@@ -238,7 +238,7 @@ class _Counting:
             self.reading.quarantine(piece, batch, index, reason=reason)
         return texts.texts, texts.bounds
 
-    def _count_each(
+    def _count_documents(
         self, piece: int, batch: Batch, texts: Documents, bounds: npt.NDArray[np.int64]
     ) -> None:
         """Count a batch again document by document, since a failed update counts no text.

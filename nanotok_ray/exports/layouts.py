@@ -62,7 +62,7 @@ def layout_of(export: Export, *, name: str) -> Layout:
         raise CorruptOutputError(f"{name}: {error}") from error
 
 
-def _format(name: str, options: Mapping[str, object]) -> str:
+def _format(name: str, options: Mapping[str, int | str]) -> str:
     values = ",".join(f"{key}={value}" for key, value in options.items())
     return f"{name}:{values}" if values else name
 
