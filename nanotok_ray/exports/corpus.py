@@ -1,6 +1,5 @@
 """The shards and sources of a finished output, as validated values for the layouts."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from nanotok_ray.formats import (
     load,
     manifest_bytes,
     read_shards_index,
+    sha256_of,
 )
 from nanotok_ray.storage import Folder
 
@@ -81,6 +81,6 @@ def read_corpus(out: Folder) -> tuple[Corpus, list[StoredShard]]:
     data = manifest_bytes(out)
     manifest = load(Manifest, data, name=out.join(MANIFEST_NAME))
     index = read_shards_index(out, manifest)
-    sha256 = hashlib.sha256(data).hexdigest()
+    sha256 = sha256_of(data)
     corpus = Corpus(out=out, facts=manifest, manifest_sha256=sha256)
     return corpus, [index.shard(row, manifest) for row in range(len(index.rows))]

@@ -1,6 +1,5 @@
 """The folder of an export, and the export of a slice by the worker that tokenizes it."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from nanotok_ray.formats import (
     StoredFile,
     dump,
     load,
+    sha256_of,
     shards_of,
     to_json,
     to_values,
@@ -198,7 +198,7 @@ class SamePass:
 
         The export of the finished output raises them again.
         """
-        sha256 = hashlib.sha256(dump(record)).hexdigest()
+        sha256 = sha256_of(dump(record))
         shards = shards_of(record, item_bytes=self.corpus.item_bytes, sha256=sha256)
         for unit in units_of(self.corpus, list(shards)):
             for layout, folder in self.layouts:

@@ -48,6 +48,7 @@ from nanotok_ray.formats.names import (
     TOKENIZER_FOLDER,
     digest_of,
     key_of,
+    sha256_of,
 )
 from nanotok_ray.formats.paths import (
     InnerFiles,
@@ -258,6 +259,7 @@ __all__ = [
     "read_shard_record",
     "read_shards_index",
     "record_name",
+    "sha256_of",
     "shards_of",
     "suffixes_of",
     "to_json",

@@ -36,6 +36,11 @@ RESERVED_NAMES = (
 """Names in the output folder that no source can have."""
 
 
+def sha256_of(data: bytes) -> str:
+    """Return the sha256 (hex) of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def key_of(values: object) -> str:
     """Return the sha256 (hex) of plain values, independent of the order of keys in dictionaries.
 
@@ -43,7 +48,7 @@ def key_of(values: object) -> str:
     True
     """
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_of(text.encode())
 
 
 def digest_of(parts: Iterable[str]) -> str:

@@ -1,12 +1,11 @@
 """Reading the manifest of a finished output, shards.idx, and the records of shards."""
 
-import hashlib
 from pathlib import Path
 from typing import Protocol
 
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.formats.codec import load
-from nanotok_ray.formats.names import MANIFEST_NAME, SHARDS_INDEX_NAME
+from nanotok_ray.formats.names import MANIFEST_NAME, SHARDS_INDEX_NAME, sha256_of
 from nanotok_ray.formats.records import Manifest, ShardRecord
 from nanotok_ray.formats.shards_index import ShardsIndex, check_rows, unpack_shards_index
 from nanotok_ray.formats.stored_shard import StoredShard
@@ -92,7 +91,7 @@ def read_shards_index(files: OutputFiles, manifest: Manifest) -> ShardsIndex:
         data = files.read_bytes(SHARDS_INDEX_NAME, limit=MAX_SHARDS_INDEX_BYTES)
     except (FileNotFoundError, IsADirectoryError):
         raise CorruptOutputError(f"{name} is missing, though the manifest names it") from None
-    if hashlib.sha256(data).hexdigest() != manifest.shards_index_sha256:
+    if sha256_of(data) != manifest.shards_index_sha256:
         raise CorruptOutputError(f"{name} is not the one the manifest names")
     index = unpack_shards_index(data)
     check_rows(index, sources=len(manifest.sources))
@@ -115,7 +114,7 @@ def read_shard_record(files: OutputFiles, shard: StoredShard) -> ShardRecord:
         data = files.read_bytes(shard.record_name, limit=MAX_RECORD_BYTES)
     except (FileNotFoundError, IsADirectoryError):
         raise CorruptOutputError(f"{path} is missing; {advice}") from None
-    if hashlib.sha256(data).hexdigest() != shard.record_sha256:
+    if sha256_of(data) != shard.record_sha256:
         raise CorruptOutputError(
             f"{path} is not the record that {SHARDS_INDEX_NAME} names; {advice}"
         )

@@ -3,7 +3,6 @@
 An output without a manifest is rejected. No other file is read before a document is requested.
 """
 
-import hashlib
 import os
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from nanotok_ray.formats import (
     local_path,
     read_manifest,
     read_shards_index,
+    sha256_of,
 )
 from nanotok_ray.loader.files import Files, LocalFiles
 from nanotok_ray.loader.shards import Shards
@@ -110,7 +110,7 @@ def _check_tokenizer(files: Files, manifest: Manifest) -> None:
         data = files.read_bytes(TOKENIZER_FILE, limit=MAX_JSON_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return
-    if hashlib.sha256(data).hexdigest() != manifest.tokenizer_sha256:
+    if sha256_of(data) != manifest.tokenizer_sha256:
         raise CorruptOutputError(
             f"{files.join(TOKENIZER_FILE)} is not the tokenizer of the shards that {MANIFEST_NAME} "
             "names: another tokenizer was written there; run the job again"

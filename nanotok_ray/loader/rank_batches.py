@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +25,7 @@ from nanotok_ray.formats import (
     load,
     number,
     read_shard_record,
+    sha256_of,
 )
 from nanotok_ray.loader.batch import SavedState
 from nanotok_ray.loader.shards import Shards, stored_shard
@@ -157,7 +157,7 @@ def _plan(shards: Shards) -> StoredPlan:
         raise CorruptOutputError(
             f"{PLAN_NAME} is missing, though {MANIFEST_NAME} names it"
         ) from error
-    if sha256(data).hexdigest() != shards.manifest.plan_sha256:
+    if sha256_of(data) != shards.manifest.plan_sha256:
         raise CorruptOutputError(f"{PLAN_NAME} is not the one that {MANIFEST_NAME} names")
     return load(StoredPlan, data, name=PLAN_NAME)
 

@@ -5,7 +5,6 @@ folders of sources, records/, quarantine/, run/ and tokenizers; temporary files 
 caller must hold the lease.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from nanotok_ray.formats import (
     ShardRecord,
     digest_of,
     read_manifest,
+    sha256_of,
 )
 from nanotok_ray.shards.records import Record, expected_records, slice_results
 from nanotok_ray.sources import QUARANTINE, plan_from_json
@@ -100,7 +100,7 @@ def _named(out: Folder) -> tuple[set[str], list[Record[ShardRecord]]]:
     """Return the sources and the records that the manifest names, all of them or none."""
     manifest = read_manifest(out)
     data = out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES) if out.exists(PLAN_NAME) else b""
-    if hashlib.sha256(data).hexdigest() != manifest.plan_sha256:
+    if sha256_of(data) != manifest.plan_sha256:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = manifest.settings
     expected = list(expected_records(plan_from_json(data), settings))

@@ -1,6 +1,5 @@
 """The output folder as a whole: totals, shards.idx and manifest."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -19,6 +18,7 @@ from nanotok_ray.formats import (
     digest_of,
     dump,
     pack_shards_index,
+    sha256_of,
     shards_of,
 )
 from nanotok_ray.shards.records import Record
@@ -116,9 +116,9 @@ def assemble(
     facts = output_facts(plan, settings=settings, tokenizer=tokenizer)
     manifest = Manifest(
         **{item.name: getattr(facts, item.name) for item in fields(facts)},
-        plan_sha256=hashlib.sha256(plan_to_json(plan)).hexdigest(),
+        plan_sha256=sha256_of(plan_to_json(plan)),
         records_sha256=digest_of(record.sha256 for record in records),
-        shards_index_sha256=hashlib.sha256(index).hexdigest(),
+        shards_index_sha256=sha256_of(index),
         slices=len(records),
         shards=len(shards),
         totals=totals_of(

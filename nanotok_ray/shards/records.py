@@ -18,6 +18,7 @@ from nanotok_ray.formats import (
     load,
     read_manifest,
     read_shards_index,
+    sha256_of,
 )
 from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import QUARANTINE, SKIPPED, Plan, Slice
@@ -81,7 +82,7 @@ def read_record(folder: Folder, name: str, kind: type[R]) -> Record[R] | None:
     except FileNotFoundError:
         return None
     value = load(kind, data, name=folder.join(name))
-    sha256 = hashlib.sha256(data).hexdigest()
+    sha256 = sha256_of(data)
     return Record(name=name, value=value, sha256=sha256, num_bytes=len(data))
 
 

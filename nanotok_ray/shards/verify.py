@@ -5,7 +5,6 @@ of the job does that. Sizes are checked before a file is read.
 """
 
 import functools
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +32,7 @@ from nanotok_ray.formats import (
     ShardSettings,
     local_path,
     read_manifest,
+    sha256_of,
 )
 from nanotok_ray.shards.check import (
     CheckFailure,
@@ -230,7 +230,7 @@ def read_inputs(folder: Folder, manifest: Manifest) -> Inputs:
     missing = [source.name for source in plan.sources if source.name not in manifest.settings]
     if missing:
         raise CorruptOutputError(f"{MANIFEST_NAME} has no settings of {', '.join(missing)}")
-    sha256 = hashlib.sha256(data).hexdigest()
+    sha256 = sha256_of(data)
     return Inputs(plan=plan, plan_sha256=sha256, tokenizer=tokenizer, settings=manifest.settings)
 
 

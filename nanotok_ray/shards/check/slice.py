@@ -4,7 +4,6 @@ The driver has checked the record itself (`record.py`); this module reads its fi
 its documents with their sources to the requested depth.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -15,12 +14,7 @@ import numpy.typing as npt
 from nanotok_ray.dialects import unused_text, value_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
-from nanotok_ray.formats import (
-    TOKENIZER_FOLDER,
-    DocumentBatch,
-    ShardRecord,
-    load,
-)
+from nanotok_ray.formats import TOKENIZER_FOLDER, DocumentBatch, ShardRecord, load, sha256_of
 from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, unequal
 from nanotok_ray.shards.check.files import check_files
 from nanotok_ray.shards.check.record import account_problems, quarantine_problems, unused_problems
@@ -170,7 +164,7 @@ def _same_record(folder: Folder, work: SliceWork) -> ShardRecord:
         data = folder.read_start(name, work.record_bytes + 1)
     except FileNotFoundError:
         data = b""
-    if hashlib.sha256(data).hexdigest() != work.record_sha256:
+    if sha256_of(data) != work.record_sha256:
         raise CorruptOutputError(
             f"{folder.join(name)} is not what the driver read there: it was changed meanwhile, or "
             "not every node sees the same folder"
