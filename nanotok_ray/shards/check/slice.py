@@ -5,6 +5,7 @@ its documents with their sources to the requested depth.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -253,7 +254,7 @@ class _Comparison:
         """Read the source and the shards, and compare their documents."""
         reading = self.renderer.reading
         item_bytes = self.check.tokenizer.model.id_bytes
-        with WrittenDocuments(folder, record, item_bytes=item_bytes) as written:
+        with closing(WrittenDocuments(folder, record, item_bytes=item_bytes)) as written:
             for piece, batch in reading:
                 source = source_range(reading.slice.pieces[piece], batch.group)
                 self.compare(piece, batch, written.take(source, last=int(batch.numbers[-1])))

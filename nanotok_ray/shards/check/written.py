@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +19,6 @@ from nanotok_ray.formats import (
 from nanotok_ray.shards.writer import mapped_rows
 from nanotok_ray.sources import Piece
 from nanotok_ray.storage import Folder
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 SourceRange = tuple[str, int | None, tuple[int, int] | None]
 """File; row group of a parquet file, or range in bytes of another file."""
@@ -47,7 +42,7 @@ class _Shard:
 
 
 class WrittenDocuments:
-    """The documents of shards in order; a context manager that closes the files."""
+    """The documents of shards in order; must be closed."""
 
     def __init__(self, folder: Folder, record: ShardRecord, *, item_bytes: int) -> None:
         """Read the shards of a record, whose files were checked."""
@@ -58,15 +53,8 @@ class WrittenDocuments:
         self._shard: _Shard | None = None
         self._stack = ExitStack()
 
-    def __enter__(self) -> "Self":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the files that are open."""
         self._stack.close()
 
     def take(self, source: SourceRange, *, last: int) -> Iterator[Run]:
