@@ -13,9 +13,13 @@ from nanotok_ray.job import Executor, TaskResult, learn_tokenizer
 
 @contextmanager
 def in_place_of_ray(executor):
-    """Let jobs that would run on Ray run on another executor while the block runs."""
+    """Let jobs that would run on a local Ray run on another executor while the block runs."""
+
+    def of(*, address):
+        return executor if address is None else RayExecutor(address=address)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nanotok_ray.cluster.RayExecutor", lambda **_: executor)
+        patch.setattr("nanotok_ray.cluster.RayExecutor", of)
         yield
 
 
