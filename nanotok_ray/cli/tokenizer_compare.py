@@ -28,13 +28,11 @@ from nanotok_ray.tokenizer.evaluation import (
     CorpusReader,
     Measurement,
     Overlap,
-    SampleRow,
     Tally,
+    Texts,
     TokenizerCounter,
-    diff_percent,
     measure,
     overlap_of,
-    sample_rows,
 )
 
 if TYPE_CHECKING:
@@ -111,10 +109,10 @@ def _cells(rows: _Rows) -> Iterator[list[str]]:
     for (name, label), tally in rows.items():
         text = name if label is None else f"  {label}"
         cells = [text, f"{tally.num_bytes:,}", ratio(tally.bytes_per_character)]
-        for index, tokens in enumerate(tally.tokens):
+        for index in range(len(tally.tokens)):
             cells.append(ratio(tally.bytes_per_token(index)))
             if index:
-                cells.append(signed_percent(diff_percent(tokens, tally.tokens[0])))
+                cells.append(signed_percent(tally.diff_percent(index)))
         yield cells
 
 
@@ -175,7 +173,7 @@ def _values(
 def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
     """Return totals as JSON values; `diff_percent` compares the first tokenizer with each."""
     ratios = [tally.bytes_per_token(index) for index in range(len(names))]
-    diffs = [diff_percent(tokens, tally.tokens[0]) for tokens in tally.tokens]
+    diffs = [tally.diff_percent(index) for index in range(len(names))]
     rounded = [None if value is None else round(value, 4) for value in (*ratios, *diffs)]
     return {
         "texts": tally.texts,
@@ -228,13 +226,15 @@ def run_eval(arguments: "Arguments") -> int:
     """Evaluate a tokenizer on the samples and return the exit code."""
     check_plot_of(arguments.plot)
     counters = counters_of([arguments.tokenizer, *arguments.against], arguments.pattern)
-    rows = [*sample_rows(counters, _texts(arguments))]
-    arguments.console.text(*_sample_lines(counters, rows))
+    tallies = {
+        name: measure(counters, (Texts(documents=batch) for batch in batches)).total
+        for name, batches in _texts(arguments).items()
+    }
+    arguments.console.text(*_sample_lines(counters, tallies))
     if arguments.plot is not None:
-        tallies = {row.name: row.tally for row in rows}
         _plot_tallies(counters, tallies, arguments, title="Bytes per token of sample texts")
     names = [counter.name for counter in counters]
-    values: dict[str, Any] = {row.name: tally_values(row.tally, names) for row in rows}
+    values = {name: tally_values(tally, names) for name, tally in tallies.items()}
     text = [about(counter) for counter in counters]
     arguments.console.result({"status": "evaluated", "tokenizers": text, "texts": values})
     return 0
@@ -252,41 +252,37 @@ def _texts(arguments: "Arguments") -> dict[str, Iterable[Documents]]:
     return texts
 
 
-def _sample_lines(counters: Sequence[TokenizerCounter], rows: Sequence[SampleRow]) -> Iterator[str]:
+def _sample_lines(
+    counters: Sequence[TokenizerCounter], tallies: Mapping[str, Tally]
+) -> Iterator[str]:
     first = counters[0]
     yield f"tokenizer   {first.name}, {first.num_ids:,} ids"
     for index, other in enumerate(counters[1:], 1):
         yield ""
         yield f"against {other.name}, {other.num_ids:,} ids"
-        yield from table_lines(
-            [_sample_head(first, other), *(_sample_cells(row, index) for row in rows)]
-        )
+        head = ["text", "bytes", other.name, "ratio", first.name, "ratio", "diff"]
+        rows = [[name, *_sample_cells(tally, index)] for name, tally in tallies.items()]
+        yield from table_lines([head, *rows])
     if len(counters) == 1:
         yield ""
         head = ["text", "bytes", "code points", "tokens", "bytes per token"]
-        yield from table_lines([head, *map(_tokenizer_cells, rows)])
+        rows = [[name, *_tokenizer_cells(tally)] for name, tally in tallies.items()]
+        yield from table_lines([head, *rows])
 
 
-def _sample_head(tokenizer_counter: TokenizerCounter, other: TokenizerCounter) -> list[str]:
-    return ["text", "bytes", other.name, "ratio", tokenizer_counter.name, "ratio", "diff"]
-
-
-def _tokenizer_cells(row: SampleRow) -> list[str]:
-    tally = row.tally
+def _tokenizer_cells(tally: Tally) -> list[str]:
     numbers = (tally.num_bytes, tally.characters, tally.tokens[0])
-    return [row.name, *(f"{number:,}" for number in numbers), ratio(tally.bytes_per_token(0))]
+    return [*(f"{number:,}" for number in numbers), ratio(tally.bytes_per_token(0))]
 
 
-def _sample_cells(row: SampleRow, position: int) -> list[str]:
-    tally = row.tally
+def _sample_cells(tally: Tally, position: int) -> list[str]:
     return [
-        row.name,
         f"{tally.num_bytes:,}",
         f"{tally.tokens[position]:,}",
         ratio(tally.bytes_per_token(position)),
         f"{tally.tokens[0]:,}",
         ratio(tally.bytes_per_token(0)),
-        signed_percent(row.diff_percent(position)),
+        signed_percent(tally.diff_percent(position)),
     ]
 
 

@@ -14,14 +14,12 @@ from nanotok_ray.tokenizer.evaluation.measure import (
     MAX_LABELS,
     Measurement,
     Overlap,
-    SampleRow,
     Tally,
     Usage,
     characters_of,
     diff_percent,
     measure,
     overlap_of,
-    sample_rows,
 )
 from nanotok_ray.tokenizer.evaluation.sample_texts import SAMPLE_TEXTS
 from nanotok_ray.tokenizer.evaluation.vocabulary import TokenView, Vocabulary, token_bytes_of
@@ -35,7 +33,6 @@ __all__ = [
     "CorpusReader",
     "Measurement",
     "Overlap",
-    "SampleRow",
     "Tally",
     "Texts",
     "TokenView",
@@ -47,6 +44,5 @@ __all__ = [
     "measure",
     "overlap_of",
     "published_tokenizer",
-    "sample_rows",
     "token_bytes_of",
 ]

@@ -1,6 +1,6 @@
 """Tokens of texts by tokenizer and label, use of ids, and overlap of vocabularies."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +39,10 @@ class Tally:
     def bytes_per_token(self, index: int) -> float | None:
         """Return the bytes per token of a tokenizer, or None if there are no tokens."""
         return self.num_bytes / self.tokens[index] if self.tokens[index] else None
+
+    def diff_percent(self, index: int) -> float | None:
+        """Return by how many percent the first tokenizer makes fewer tokens than another one."""
+        return diff_percent(self.tokens[index], self.tokens[0])
 
     @property
     def bytes_per_character(self) -> float | None:
@@ -248,32 +252,6 @@ def _bytes_of_pairs(vocabulary: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
 def _equal_start(left: Sequence[object], right: Sequence[object]) -> int:
     pairs = enumerate(zip(left, right, strict=False))
     return next((at for at, (token, other) in pairs if token != other), min(len(left), len(right)))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleRow:
-    """The tokens of one kind of text."""
-
-    name: str
-    tally: Tally
-
-    def diff_percent(self, index: int) -> float | None:
-        """Return `diff_percent` of the first tokenizer and another one."""
-        return diff_percent(self.tally.tokens[index], self.tally.tokens[0])
-
-
-def sample_rows(
-    counters: Sequence[TokenizerCounter], texts: Mapping[str, Iterable[Documents]]
-) -> Iterator[SampleRow]:
-    """Count the tokens of each kind of text with all counters.
-
-    Raises:
-        SplitError: The regex engine gave up on a text.
-        VerificationError: A text differs from its decoded ids.
-    """
-    for name, batches in texts.items():
-        measured = measure(counters, (Texts(documents=batch) for batch in batches))
-        yield SampleRow(name=name, tally=measured.total)
 
 
 def diff_percent(base: int, count: int) -> float | None:
