@@ -52,13 +52,12 @@ class RunStatus:
         return self.silent is not None and self.silent > SILENT_SECONDS
 
 
-def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatus:
+def run_status(out: Folder, *, now: float) -> RunStatus:
     """Return the status of the last run of an output.
 
     Args:
         out: the output folder.
         now: seconds since 1970 by this machine's clock.
-        me: the process that reads the status; None: this process.
 
     Raises:
         TransientIOError: a remote store failed temporarily.
@@ -72,7 +71,7 @@ def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatu
         journal = None
     updated = max(journal.last_at if journal else 0.0, _renewed(lease))
     silent = max(0.0, now - updated) if updated else None
-    state, why = _state(lease, journal, me, silent=silent, is_published=is_published)
+    state, why = _state(lease, journal, silent=silent, is_published=is_published)
     return RunStatus(
         state=state,
         why=why,
@@ -86,7 +85,6 @@ def run_status(out: Folder, *, now: float, me: Holder | None = None) -> RunStatu
 def _state(
     lease: Seen | None,
     journal: RunJournal | None,
-    me: Holder | None,
     *,
     silent: float | None,
     is_published: bool,
@@ -94,7 +92,7 @@ def _state(
     """Return the state and the reason for it."""
     end = None if journal is None else journal.end
     if lease is not None and not lease.is_released:
-        state, why = _of_holder(lease.holder, me or Holder.this_process(), silent)
+        state, why = _of_holder(lease.holder, silent)
         if state == RUNNING or end is None:
             return state, why
     elif end is None and silent is not None and silent <= EXPIRY_SECONDS:
@@ -122,7 +120,8 @@ def _is_of(journal: RunJournal | None, lease: Seen) -> bool:
     return is_same and journal.end is None
 
 
-def _of_holder(holder: Holder, me: Holder, silent: float | None) -> tuple[str, str]:
+def _of_holder(holder: Holder, silent: float | None) -> tuple[str, str]:
+    me = Holder.this_process()
     if holder.is_dead(me):
         return DEAD, "its process has ended without releasing the output"
     if holder.lives(me):

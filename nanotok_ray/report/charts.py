@@ -246,6 +246,8 @@ def _units(position: float) -> str:
     return f"{position * UNITS:.1f}".removesuffix(".0")
 
 
+MAX_TICKS: Final = 6
+_MAX_TIME_TICKS: Final = 8
 _STEPS: Final = (1, 2, 5, 10)
 _TIME_STEPS: Final = (
     *(1, 2, 5, 10, 15, 30),
@@ -291,30 +293,26 @@ class Scale:
             share = (value - self.low) / (self.high - self.low)
         return min(max(share, 0.0), 1.0)
 
-    def ticks(self, max_ticks: int = 6) -> list[float]:
-        """Return at most `max_ticks` round numbers within the scale, in order."""
-        return (
-            _log_ticks(self.low, self.high, max_ticks)
-            if self.is_log
-            else self._linear_ticks(max_ticks)
-        )
+    def ticks(self) -> list[float]:
+        """Return at most `MAX_TICKS` round numbers within the scale, in order."""
+        return _log_ticks(self.low, self.high) if self.is_log else self._linear_ticks(MAX_TICKS)
 
-    def time_ticks(self, max_ticks: int = 8) -> list[float]:
+    def time_ticks(self) -> list[float]:
         """Return round times in seconds; in a long scale they are at least a day apart.
 
         >>> Scale(low=0, high=300).time_ticks()
         [0, 60, 120, 180, 240, 300]
         """
         width = self.high - self.low
-        if width < max_ticks:
-            return self._linear_ticks(max_ticks)
-        days = 86400 * math.ceil(width / 86400 / max_ticks)
-        step = next((item for item in _TIME_STEPS if width / item < max_ticks), days)
+        if width < _MAX_TIME_TICKS:
+            return self._linear_ticks(_MAX_TIME_TICKS)
+        days = 86400 * math.ceil(width / 86400 / _MAX_TIME_TICKS)
+        step = next((item for item in _TIME_STEPS if width / item < _MAX_TIME_TICKS), days)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [number * step for number in range(first, last + 1)]
 
     def _linear_ticks(self, max_ticks: int) -> list[float]:
-        step = round_step((self.high - self.low) / max(max_ticks - 1, 1))
+        step = round_step((self.high - self.low) / (max_ticks - 1))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         digits = max(0, -math.floor(math.log10(step)))
         rounded = (round(number * step, digits) for number in range(first, last + 1))
@@ -331,7 +329,7 @@ def round_step(least: float) -> float:
     return next(item * power for item in _STEPS if item * power >= least * (1 - 1e-9))
 
 
-def round_top(value: float, max_ticks: int = 6) -> float:
+def round_top(value: float) -> float:
     """Return a round end for a scale from 0: a tick that is at least the value.
 
     >>> round_top(4.2), round_top(0)
@@ -339,11 +337,11 @@ def round_top(value: float, max_ticks: int = 6) -> float:
     """
     if value <= 0:
         return 1.0
-    step = round_step(value / max(max_ticks - 1, 1))
+    step = round_step(value / (MAX_TICKS - 1))
     return math.ceil(value / step - 1e-9) * step
 
 
-def _log_ticks(low: float, high: float, max_ticks: int) -> list[float]:
+def _log_ticks(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     wide = last - first > _DECADES
     numbers = [
@@ -352,4 +350,4 @@ def _log_ticks(low: float, high: float, max_ticks: int) -> list[float]:
         for factor in ((1,) if wide else (1, 2, 5))
     ]
     inside = [match for match in numbers if low * (1 - 1e-9) <= match <= high * (1 + 1e-9)]
-    return inside[:: math.ceil(len(inside) / max_ticks)] if inside else []
+    return inside[:: math.ceil(len(inside) / MAX_TICKS)] if inside else []

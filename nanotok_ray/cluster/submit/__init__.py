@@ -14,7 +14,6 @@ from nanotok_ray.cluster.submit.submission import (
     Starter,
     Submission,
     ending_of,
-    next_id,
 )
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "Submission",
     "check_id",
     "ending_of",
-    "next_id",
     "ship",
     "variables_of",
 ]

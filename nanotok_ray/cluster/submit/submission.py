@@ -76,20 +76,20 @@ class Started:
     """Its state before, if it existed before."""
 
 
-def next_id(base_id: str, states: Mapping[str, JobState]) -> tuple[str, bool]:
-    """Return the id of the attempt to follow, and whether it exists; otherwise it must be started.
+def next_id(base_id: str, states: Mapping[str, JobState]) -> str:
+    """Return the id of the last attempt that has not ended, otherwise of the next one.
 
     >>> ended, runs = JobState(status="FAILED"), JobState(status="RUNNING")
     >>> next_id("web", {}), next_id("web", {"web": runs}), next_id("web", {"web": ended})
-    (('web', False), ('web', True), ('web-2', False))
+    ('web', 'web', 'web-2')
     >>> next_id("web", {"web": ended, "web-2": runs, "web-x": runs, "web-02": runs})
-    ('web-2', True)
+    'web-2'
     """
     attempts = {_attempt(base_id, item): state for item, state in states.items()}
     attempts.pop(0, None)
     under_way = [number for number, state in attempts.items() if not state.has_ended]
     number = max(under_way) if under_way else max(attempts, default=0) + 1
-    return (base_id if number == 1 else f"{base_id}-{number}"), bool(under_way)
+    return base_id if number == 1 else f"{base_id}-{number}"
 
 
 def _attempt(base_id: str, submission_id: str) -> int:
@@ -154,7 +154,7 @@ class Starter:
         if name is not None:
             return name, self.jobs.state(name)
         states = self.jobs.states()
-        submission_id, _ = next_id(self.submission.base_id, states)
+        submission_id = next_id(self.submission.base_id, states)
         return submission_id, states.get(submission_id)
 
 
