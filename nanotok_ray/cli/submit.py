@@ -153,7 +153,7 @@ class Submitted:
 
     def _leave(self, status: str, code: int) -> int:
         self.lines.print_line(f"nanotok: {status}; {self._next_step()}")
-        self._print(status, None, {})
+        self._print(status)
         return code
 
     def _give_up(self, followed: FollowedJob) -> int:
@@ -163,27 +163,35 @@ class Submitted:
             next_step = "the same command submits it again, and it resumes"
         self.lines.print_line(f"nanotok: {followed.given_up}; {next_step}")
         status = "timeout" if followed.is_late else "gone" if followed.is_gone else "lost"
-        self._print(status, followed.state, {"error": followed.given_up})
+        self._print(status, followed.state, error=followed.given_up)
         return INFRASTRUCTURE
 
     def _end(self, state: JobState, log: JobLog) -> int:
         summary = log.summary
         ending = ending_of(state, summary=summary, job=self.job, output=self.output)
-        values: dict[str, object] = {} if summary is None else {"summary": summary}
-        if ending.exit_code:
-            values["error"] = ending.message
+        values = None if summary is None else summary.values
+        error = ending.message if ending.exit_code else None
+        if error is None:
+            self.lines.finish(_summary_lines(values, self.sources))
+        else:
             for line in log.last or state.message.splitlines():
                 self.lines.print_line(f"  | {line}")
-        else:
-            self.lines.finish(_summary_lines(summary, self.sources))
         self.lines.print_line(f"nanotok: {ending.message}")
-        self._print(ending.status, state, values)
+        self._print(ending.status, state, error=error, summary=values)
         return ending.exit_code
 
-    def _print(self, status: str, state: JobState | None, values: dict[str, object]) -> None:
+    def _print(
+        self,
+        status: str,
+        state: JobState | None = None,
+        *,
+        error: str | None = None,
+        summary: object = None,
+    ) -> None:
         job_status = None if state is None else state.status
         facts = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
-        self.console.result({**facts, **values})
+        others = {"error": error, "summary": summary}
+        self.console.result({**facts, **{key: item for key, item in others.items() if item}})
 
     def _next_step(self, verb: str = "keeps running") -> str:
         return (

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from nanotok_ray.cluster.submit import (
     JobCommand,
     JobLog,
     JobState,
+    JobSummary,
     check_id,
     ending_of,
     ship,
@@ -137,7 +139,7 @@ def test_invalid_variables_and_ids_are_refused():
     assert check_id("web-2026.11.22_a") == "web-2026.11.22_a"
 
 
-DONE = {"status": "done"}
+DONE = JobSummary("done", None, {})
 
 
 def ending(status, *, code=None, summary=None, job="prepare", output="/nowhere/at/all"):
@@ -158,9 +160,9 @@ def test_a_success_without_its_last_file_is_a_failure(tmp_path, kind):
     assert ending("SUCCEEDED", summary=DONE, output=output) == ("unfinished", 4)
     Folder(output).write_whole("manifest.json", b"{}")
     assert ending("SUCCEEDED", output=output) == ("done", 0)
-    unchanged = {"status": "unchanged"}
+    unchanged = replace(DONE, status="unchanged")
     assert ending("SUCCEEDED", summary=unchanged, output=output) == ("unchanged", 0)
-    moved = DONE | {"output": str(tmp_path / "gone")}
+    moved = replace(DONE, output=str(tmp_path / "gone"))
     assert ending("SUCCEEDED", summary=moved, output=output) == ("done", 0)
     assert ending("SUCCEEDED", job="train", summary=DONE, output=output) == ("unfinished", 4)
     Folder(output).write_whole("tokenizer/tokenizer.txt", b"")
@@ -170,7 +172,7 @@ def test_a_success_without_its_last_file_is_a_failure(tmp_path, kind):
 @pytest.mark.parametrize("output", ["/nowhere/at/all", "nosuchstore://bucket/out"])
 def test_an_output_invisible_from_here_is_trusted_to_the_job(output):
     assert ending("SUCCEEDED", summary=DONE, output=output) == ("done", 0)
-    for summary in (None, {"status": "failed"}):
+    for summary in (None, replace(DONE, status="failed")):
         assert ending("SUCCEEDED", summary=summary, output=output) == ("unfinished", 4)
 
 
@@ -273,7 +275,7 @@ def test_every_log_line_is_printed_once_in_order(lines, ends):
 def test_only_an_object_with_a_status_is_a_summary(line):
     log = JobLog(answers(f"{json.dumps({'status': 'done'})}\n{line}\n"))
     log.read()
-    assert log.summary == {"status": "done"}
+    assert log.summary == JobSummary("done", None, {"status": "done"})
 
 
 def test_an_incomplete_last_line_is_printed():
@@ -282,7 +284,7 @@ def test_an_incomplete_last_line_is_printed():
     assert (log.read(), log.read()) == (None, None)
     assert (log.last, log.summary) == ([], None)
     assert log.read() == ["a"]
-    assert log.summary == {"status": "failed"}
+    assert log.summary.values == {"status": "failed"}
     assert log.last == ["a", '{"status": "failed"}']
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER, local_path
@@ -165,6 +165,16 @@ MAX_NEW_LINES = 1000
 """The largest number of lines that one read returns; older ones are dropped."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """The summary that a job prints as its last line."""
+
+    status: str
+    output: str | None
+    values: object
+    """All of its JSON."""
+
+
 class JobLog:
     r"""The log of one job, from a function that returns all of it.
 
@@ -179,7 +189,7 @@ class JobLog:
         self._num_seen = 0  # characters
         self._rest = ""  # an incomplete line
         self._last: deque[str] = deque(maxlen=LAST_LINES)
-        self._summary: dict[str, Any] | None = None
+        self._summary: JobSummary | None = None
 
     def read(self) -> list[str] | None:
         """Return the lines completed since the last read; None if the log cannot be fetched."""
@@ -201,19 +211,22 @@ class JobLog:
         return [*self._last, *([self._rest] if self._rest else [])]
 
     @property
-    def summary(self) -> dict[str, Any] | None:
+    def summary(self) -> JobSummary | None:
         """The last line that is a JSON object with a status: the job's own summary."""
         return _summary(self._rest) or self._summary
 
 
-def _summary(line: str) -> dict[str, Any] | None:
+def _summary(line: str) -> JobSummary | None:
     if not line.startswith("{"):
         return None
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return values if isinstance(values, dict) and isinstance(values.get("status"), str) else None
+    if not isinstance(values, dict) or not isinstance(values.get("status"), str):
+        return None
+    output = values.get("output")
+    return JobSummary(values["status"], None if output is None else str(output), values)
 
 
 TICK = 1.0
@@ -368,9 +381,7 @@ class Ending:
     """One sentence for people."""
 
 
-def ending_of(
-    state: JobState, *, summary: Mapping[str, Any] | None, job: str, output: str
-) -> Ending:
+def ending_of(state: JobState, *, summary: JobSummary | None, job: str, output: str) -> Ending:
     """Return the result of a job.
 
     Args:
@@ -384,8 +395,9 @@ def ending_of(
     if state.status == FAILED:
         text = f"the job failed{_of_driver(state)}"
         return Ending(status="failed", exit_code=_failed_code(state.exit_code), message=text)
-    output = str((summary or {}).get("output", output))
-    return _succeeded(output, last_file(job), (summary or {}).get("status"))
+    if summary is None:
+        return _succeeded(output, last_file(job), None)
+    return _succeeded(summary.output or output, last_file(job), summary.status)
 
 
 def _failed_code(exit_code: int | None) -> int:
@@ -418,7 +430,7 @@ def _of_driver(state: JobState) -> str:
     return f"; its driver was killed by signal {-state.exit_code}"
 
 
-def _succeeded(output: str, name: str, job_status: object) -> Ending:
+def _succeeded(output: str, name: str, job_status: str | None) -> Ending:
     says_done = job_status in {"done", "unchanged"}
     status = str(job_status) if says_done else "done"
     try:
