@@ -16,16 +16,11 @@ from pathlib import Path
 
 import resident
 from nanotok_ray.cluster import RayExecutor, ray_session
-from nanotok_ray.job import (
-    Event,
-    Runtime,
-    StageEnded,
-    Task,
-    Training,
-    count_work,
-    training_of,
-)
-from nanotok_ray.job.counting import CountedSlices, count
+from nanotok_ray.job.counting import CountedSlices, Training, count, training_of
+from nanotok_ray.job.events import Event, StageEnded
+from nanotok_ray.job.executor import Runtime
+from nanotok_ray.job.task import Task
+from nanotok_ray.job.work import count_work
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.sources import make_plan
 

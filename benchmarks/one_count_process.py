@@ -13,7 +13,8 @@ from dataclasses import replace
 from itertools import islice
 
 from nanotok_ray.formats import CountRecord, load
-from nanotok_ray.job import count_work, training_of
+from nanotok_ray.job.counting import training_of
+from nanotok_ray.job.work import count_work
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder

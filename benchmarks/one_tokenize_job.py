@@ -21,7 +21,8 @@ import resident
 from nanotok_ray.api import tokenize
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.formats import MANIFEST_NAME
-from nanotok_ray.job import Task, tokenize_work
+from nanotok_ray.job.task import Task
+from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.recipe import Recipe, load_recipe
 from one_tokenize_process import works_of
 

@@ -16,9 +16,9 @@ from itertools import islice
 
 import resident
 from nanotok_ray.formats import to_json
-from nanotok_ray.job import TokenizeWork
 from nanotok_ray.job import work as stages
 from nanotok_ray.job.tokenize import tokenizing_of
+from nanotok_ray.job.work import TokenizeWork
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.shards import finished_record
 from nanotok_ray.sources import make_plan

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import resident
-from nanotok_ray.job import count_work, tokenize_work, training_of
+from nanotok_ray.job.counting import training_of
+from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.sources import make_plan
 from one_tokenize_process import works_of

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from nanotok_ray.job import AttemptResult, Cause, Failure
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from simulated_faults import Faults
 from simulated_slices import Slice
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nanotok_ray.job import AttemptResult, Call, Cause, ClusterResources, Failure, Reference
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
+from nanotok_ray.job.worker_pool import Call, ClusterResources, Reference
 from simulated_attempts import Course, course_of
 from simulated_faults import Faults
 from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes

@@ -6,7 +6,8 @@ The class is between the engine and a simulated cluster, with the interface of a
 import time
 from collections.abc import Callable, Collection
 
-from nanotok_ray.job import AttemptResult, Call, ClusterResources, Reference
+from nanotok_ray.job.task import AttemptResult
+from nanotok_ray.job.worker_pool import Call, ClusterResources, Reference
 from simulated_cluster import SimulatedCluster
 
 

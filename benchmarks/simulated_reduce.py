@@ -13,9 +13,10 @@ from typing import Any
 
 from nanotok_ray.counts import Weights
 from nanotok_ray.formats import CountFlow, CountRecord, SliceName, StoredFile, key_of
-from nanotok_ray.job import Task, WeightedCounts, run_tasks
 from nanotok_ray.job.counting import CountedSlices
-from nanotok_ray.job.reducing import merge_works, reduce_works
+from nanotok_ray.job.reducing import WeightedCounts, merge_works, reduce_works
+from nanotok_ray.job.runner import run_tasks
+from nanotok_ray.job.task import Task
 from nanotok_ray.job.work import MergeWork, ReduceWork
 from nanotok_ray.shards import Record
 from simulated_cluster import SimulatedCluster

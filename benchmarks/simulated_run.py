@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nanotok_ray.job import RetryPolicy, Task, TaskResult, run_tasks
+from nanotok_ray.job.runner import run_tasks
+from nanotok_ray.job.task import RetryPolicy, Task, TaskResult
 from simulated_cluster import SimulatedCluster
 from simulated_driver import TimedCalls
 from simulated_scenarios import Scenario

@@ -6,7 +6,7 @@ The work of the tasks is never run.
 import random
 from dataclasses import dataclass
 
-from nanotok_ray.job import Task
+from nanotok_ray.job.task import Task
 from simulated_faults import Faults
 
 MEDIAN_BYTES = 256 << 20

@@ -11,21 +11,15 @@ from typing import Any, Literal
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.exports import Layout, parse_layout
-from nanotok_ray.job import (
-    Executor,
-    ExportResult,
-    JobPlan,
-    LocalExecutor,
-    OnEvent,
-    Runtime,
-    Start,
-    Summary,
-    exporting,
-    ignore,
-    plan_job,
-    run_job,
-    verifying,
-)
+from nanotok_ray.job import exporting, verifying
+from nanotok_ray.job.events import OnEvent, ignore
+from nanotok_ray.job.executor import Executor, Runtime
+from nanotok_ray.job.exporting import ExportResult
+from nanotok_ray.job.job_plan import JobPlan
+from nanotok_ray.job.local import LocalExecutor
+from nanotok_ray.job.pipeline import Start, run_job
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.summary import Summary
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.report import write_report
 from nanotok_ray.shards import Verification

@@ -21,7 +21,7 @@ from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.counts import CountsCache, WorkFolder
-    from nanotok_ray.job import Event
+    from nanotok_ray.job.events import Event
     from nanotok_ray.recipe import Recipe
 
 
@@ -123,7 +123,7 @@ def _work_folder(location: str) -> "WorkFolder":
 
 
 def _in_use(recipe: "Recipe") -> Collection[str]:
-    from nanotok_ray.job import names_in_use
+    from nanotok_ray.job.reducing import names_in_use
 
     return names_in_use(recipe)
 
@@ -176,7 +176,7 @@ def rm(arguments: Arguments) -> int:
 def _remove_counts(recipe: "Recipe", arguments: Arguments) -> "_Removal":
     """Remove counts while holding the lease of the output, since a job needs counts in use."""
     from nanotok_ray.counts import remove_counts
-    from nanotok_ray.job import leased
+    from nanotok_ray.job.lease import leased
     from nanotok_ray.storage import Folder
 
     out, on_event = Folder(recipe.output.path), _note_printer(arguments)
@@ -190,7 +190,7 @@ def _remove_counts(recipe: "Recipe", arguments: Arguments) -> "_Removal":
 
 
 def _note_printer(arguments: Arguments) -> "Callable[[Event], None]":
-    from nanotok_ray.job import Note
+    from nanotok_ray.job.events import Note
 
     def print_note(event: "Event") -> None:
         if isinstance(event, Note):
@@ -327,7 +327,7 @@ def gc(arguments: Arguments) -> int:
     The command locks the output, so no job can write to it. It does not see unfinished uploads of
     an object store. Remove them with a lifecycle rule of the bucket.
     """
-    from nanotok_ray.job import leased
+    from nanotok_ray.job.lease import leased
     from nanotok_ray.shards import find_garbage
     from nanotok_ray.storage import Folder
 

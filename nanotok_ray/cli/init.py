@@ -10,7 +10,7 @@ from nanotok_ray.cli.options import PATH, file_options, overrides_of, vocab_size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nanotok_ray.job import OnEvent
+    from nanotok_ray.job.events import OnEvent
     from nanotok_ray.recipe import Recipe
     from nanotok_ray.sources import Draft, KnownSource, NamedPaths, OnLook, SavedRecipe
     from nanotok_ray.storage import Folder
@@ -53,7 +53,7 @@ def init(arguments: Arguments) -> int:
 
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.formats import RECIPE_NAME
-    from nanotok_ray.job import Activity
+    from nanotok_ray.job.events import Activity
     from nanotok_ray.recipe.text import absolute_path
     from nanotok_ray.sources import find_paths
 
@@ -96,7 +96,7 @@ def drafted_recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
     from nanotok_ray.cli.inputs import with_flags
     from nanotok_ray.errors import RecipeError, SourceError
     from nanotok_ray.formats import RECIPE_NAME
-    from nanotok_ray.job import Note
+    from nanotok_ray.job.events import Note
     from nanotok_ray.recipe import parse_recipe
     from nanotok_ray.sources import find_paths, listed_problems
     from nanotok_ray.storage import Folder, write_checked
@@ -167,7 +167,7 @@ def _extended(
     from nanotok_ray.cli.inputs import rules_of
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.formats import LEARN_RECORD
-    from nanotok_ray.job import Note
+    from nanotok_ray.job.events import Note
     from nanotok_ray.sources import extend_recipe
     from nanotok_ray.storage import Folder
     from nanotok_ray.units import few
@@ -241,7 +241,7 @@ def _draft(
 
 
 def _on_look(on_event: "OnEvent") -> "OnLook":
-    from nanotok_ray.job import Activity
+    from nanotok_ray.job.events import Activity
 
     def on_look(_: str, done: int, todo: int) -> None:
         text = "opening files" if todo else "listing files"

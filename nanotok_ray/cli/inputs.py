@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nanotok_ray.counts import CorpusCounts, count_corpus
 from nanotok_ray.errors import NanotokError, RecipeError, SourceError, TokenizerError
-from nanotok_ray.job import Activity, Advanced, Note, StageEnded, StageStarted
+from nanotok_ray.job.events import Activity, Advanced, Note, StageEnded, StageStarted
 from nanotok_ray.recipe import LimitsRecipe
 from nanotok_ray.recipe.text import parse_size
 from nanotok_ray.report.figures import check_plot, plot_bytes

@@ -31,7 +31,9 @@ from nanotok_ray.units import quantity
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nanotok_ray.job import JobPlan, OnEvent, Summary
+    from nanotok_ray.job.events import OnEvent
+    from nanotok_ray.job.job_plan import JobPlan
+    from nanotok_ray.job.summary import Summary
     from nanotok_ray.recipe import Recipe
     from nanotok_ray.sources import UnusableFile
 
@@ -208,7 +210,7 @@ def tokenize(arguments: Arguments) -> int:
 @contextmanager
 def _reading(arguments: Arguments) -> "Iterator[OnEvent]":
     """Print at once that the recipe is read, and yield the listener of the job's events."""
-    from nanotok_ray.job import Activity
+    from nanotok_ray.job.events import Activity
 
     with arguments.console.progress() as on_event:
         what = vars(arguments).get("recipe") or ", ".join(arguments.files)
@@ -272,7 +274,7 @@ def _usable(
     recipe: "Recipe", arguments: Arguments, on_event: "OnEvent"
 ) -> "tuple[Recipe, list[UnusableFile]]":
     """Return the recipe without unusable files, and these, if --skip-unreadable is set."""
-    from nanotok_ray.job import Activity, Note
+    from nanotok_ray.job.events import Activity, Note
     from nanotok_ray.sources import without_unusable
 
     if not arguments.skip_unreadable:

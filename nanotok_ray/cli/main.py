@@ -37,7 +37,7 @@ from nanotok_ray.errors import (
     VerificationError,
     os_error_message,
 )
-from nanotok_ray.job import Terminated, interruptible, terminable
+from nanotok_ray.job.termination import Terminated, interruptible, terminable
 from nanotok_ray.units import did_you_mean
 
 SECTIONS: Final = {

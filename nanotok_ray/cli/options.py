@@ -381,7 +381,7 @@ def running_message(location: str | None) -> str | None:
     """
     if location is None:
         return None
-    from nanotok_ray.job import RUNNING, run_status
+    from nanotok_ray.job.status import RUNNING, run_status
     from nanotok_ray.storage import Folder
 
     output = output_of(location)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from nanotok_ray.units import printable, without_secrets
 
 if TYPE_CHECKING:
-    from nanotok_ray.job import Event, OnEvent
+    from nanotok_ray.job.events import Event, OnEvent
 
 FAILED, USAGE, BAD_DATA, BAD_OUTPUT, INFRASTRUCTURE = 1, 2, 3, 4, 5
 IN_USE, INTERRUPTED, TERMINATED = 6, 130, 143
@@ -106,7 +106,7 @@ class Console:
     def progress(self) -> "Iterator[OnEvent]":
         """Yield a listener of the events of a job, which prints bars or lines."""
         from nanotok_ray.cli.progress import Progress
-        from nanotok_ray.job import Note
+        from nanotok_ray.job.events import Note
 
         with Progress(self.stream) as progress:
 
@@ -151,7 +151,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 def _details(event: "Event") -> str | None:
     """Return the line of an event for `--verbose`, or None."""
-    from nanotok_ray.job import AttemptFailed, SliceEnded
+    from nanotok_ray.job.events import AttemptFailed, SliceEnded
 
     if isinstance(event, SliceEnded):
         end = f"failed: {event.error}" if event.error else f"done in {event.seconds:.1f} s"

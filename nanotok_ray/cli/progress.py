@@ -10,19 +10,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nanotok_ray.cli.printing import shown
-from nanotok_ray.job import (
+from nanotok_ray.job.events import (
     Activity,
     Advanced,
     AttemptFailed,
     Event,
-    Forecast,
     Note,
     Planned,
     SliceEnded,
     StageEnded,
-    StageProgress,
     StageStarted,
 )
+from nanotok_ray.job.forecast import Forecast, StageProgress
 from nanotok_ray.units import format_bytes, format_estimate, printable, quantity
 
 if TYPE_CHECKING:

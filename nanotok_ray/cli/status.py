@@ -13,24 +13,14 @@ from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats import REPORT_PAGE_NAME, Flow, read_manifest, to_values
 from nanotok_ray.formats.codec import omitted
-from nanotok_ray.job import (
-    FINISHED,
-    RUNNING,
-    STAGES,
-    WELL,
-    Clock,
-    FailedAttempt,
-    Forecast,
-    JournalledSlice,
-    RunJournal,
-    RunStatus,
-    Stage,
-    StageEnded,
-    TimeLeft,
-    stage_line,
-)
-from nanotok_ray.job import run_status as read_run_status
+from nanotok_ray.job.events import StageEnded
+from nanotok_ray.job.forecast import Forecast, TimeLeft
 from nanotok_ray.job.job_plan import decide
+from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
+from nanotok_ray.job.lease import Clock
+from nanotok_ray.job.plan_text import STAGES, stage_line
+from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus
+from nanotok_ray.job.status import run_status as read_run_status
 from nanotok_ray.recipe import Recipe, load_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import format_estimate, quantity

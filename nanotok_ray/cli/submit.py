@@ -26,8 +26,9 @@ from nanotok_ray.cluster.submit import (
     variables_of,
 )
 from nanotok_ray.errors import CorruptOutputError, RecipeError
-from nanotok_ray.job import Terminated, read_summary
 from nanotok_ray.job.doctor import check_transport, host_and_port
+from nanotok_ray.job.summary import read_summary
+from nanotok_ray.job.termination import Terminated
 from nanotok_ray.units import printable
 
 if TYPE_CHECKING:

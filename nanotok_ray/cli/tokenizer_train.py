@@ -16,7 +16,7 @@ from nanotok_ray.counts import (
 )
 from nanotok_ray.errors import NanotokError, TokenizerError, VocabularySizeError
 from nanotok_ray.formats import to_values
-from nanotok_ray.job import Advanced, StageStarted
+from nanotok_ray.job.events import Advanced, StageStarted
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
     NUM_BYTES,

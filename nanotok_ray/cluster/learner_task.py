@@ -11,7 +11,10 @@ from typing import Any
 
 from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.formats import TOKENIZER_FOLDER
-from nanotok_ray.job import Event, Note, OnEvent, Training, WeightedCounts, learn_tokenizer
+from nanotok_ray.job.counting import Training
+from nanotok_ray.job.events import Event, Note, OnEvent
+from nanotok_ray.job.reducing import WeightedCounts
+from nanotok_ray.job.training import learn_tokenizer
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer

@@ -12,7 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nanotok_ray.job import Advanced, AttemptFailed, Event, SliceEnded, StageEnded, StageStarted
+from nanotok_ray.job.events import (
+    Advanced,
+    AttemptFailed,
+    Event,
+    SliceEnded,
+    StageEnded,
+    StageStarted,
+)
 
 FLUSH_SECONDS = 1.0
 """Seconds between updates of Ray's metrics, since up to 200,000 slices end in a job."""

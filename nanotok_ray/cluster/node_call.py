@@ -10,8 +10,8 @@ from typing import Any
 
 import nanotok_ray
 from nanotok_ray.errors import NodeError
-from nanotok_ray.job import Node
 from nanotok_ray.job.doctor import core_build
+from nanotok_ray.job.task import Node
 
 WHAT_TO_DO = (
     "install the same nanotok_ray on every node, for example by one image, or end Ray on the node"

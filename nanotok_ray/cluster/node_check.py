@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from nanotok_ray.cluster.node_call import WHAT_TO_DO, called, installed, node_function, pack
 from nanotok_ray.errors import NodeError, SharedFolderError
-from nanotok_ray.job import SharedFolder
 from nanotok_ray.job.probes import (
     Probe,
     Shared,
@@ -20,6 +19,7 @@ from nanotok_ray.job.probes import (
     remove,
     what_to_do,
 )
+from nanotok_ray.job.task import SharedFolder
 
 ANSWER_SECONDS = 60.0
 """Seconds after which a node that has not answered is left to the check of its workers."""

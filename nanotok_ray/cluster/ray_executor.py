@@ -20,22 +20,13 @@ from nanotok_ray.cluster.node_call import (
 )
 from nanotok_ray.cluster.session import check_address, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
-from nanotok_ray.job import (
-    AttemptResult,
-    Call,
-    Cause,
-    ClusterResources,
-    Event,
-    Executor,
-    Failure,
-    OnEvent,
-    Reference,
-    Training,
-    WeightedCounts,
-    call_failure,
-    run_attempt,
-)
+from nanotok_ray.job.counting import Training
+from nanotok_ray.job.events import Event, OnEvent
+from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.probes import Probe, Shared
+from nanotok_ray.job.reducing import WeightedCounts
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
+from nanotok_ray.job.worker_pool import Call, ClusterResources, Reference, call_failure, run_attempt
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 

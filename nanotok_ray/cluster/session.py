@@ -20,7 +20,6 @@ from nanotok_ray.errors import (
     SliceError,
     UnreachableError,
 )
-from nanotok_ray.job import terminable
 from nanotok_ray.job.doctor import (
     NO_CLUSTER,
     CheckResult,
@@ -30,6 +29,7 @@ from nanotok_ray.job.doctor import (
     failure,
 )
 from nanotok_ray.job.probes import Shared
+from nanotok_ray.job.termination import terminable
 from nanotok_ray.units import format_bytes
 
 CALL_SECONDS = 15.0

@@ -30,15 +30,8 @@ from nanotok_ray.formats import (
     is_local,
     read_manifest,
 )
-from nanotok_ray.job import (
-    DONE,
-    JOURNAL_FOLDER,
-    RunJournal,
-    Summary,
-    read_journal,
-    read_summary,
-    runs_in,
-)
+from nanotok_ray.job.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
+from nanotok_ray.job.summary import Summary, read_summary
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.storage import Folder

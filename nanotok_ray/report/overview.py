@@ -12,7 +12,7 @@ from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
     Export,
 )
-from nanotok_ray.job import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
+from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
 from nanotok_ray.report.facts import Facts, began_at, read_all, seconds_of, slice_name
 from nanotok_ray.report.render import Cell, Code, Figure, Part, Table, cut
 from nanotok_ray.sources import QUARANTINE

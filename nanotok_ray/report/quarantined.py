@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nanotok_ray.formats import MAX_PLAN_BYTES, PLAN_NAME, RECORDS, record_name
-from nanotok_ray.job import RunJournal
+from nanotok_ray.job.journal import RunJournal
 from nanotok_ray.report.facts import UNREADABLE, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, cut
 from nanotok_ray.sources import (

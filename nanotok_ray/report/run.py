@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.formats import StageTime
-from nanotok_ray.job import JournalledSlice, RunJournal, Stage
+from nanotok_ray.job.journal import JournalledSlice, RunJournal, Stage
 from nanotok_ray.report.charts import Box, Chart, ChartText, Scale, Tick, box
 from nanotok_ray.report.facts import Facts, began_at, slice_name
 from nanotok_ray.report.render import Bar, Code, Part, Segment, Table, cut

@@ -19,7 +19,7 @@ from nanotok_ray.cluster.submit import JobCommand, ship
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.exports import LAYOUTS, format_options, parse_layout
-from nanotok_ray.job import LocalExecutor
+from nanotok_ray.job.local import LocalExecutor
 from nanotok_ray.recipe import PRESETS, load_recipe
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.doc_commands import COLUMNS, JOBS, parse, walk, words_of

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from nanotok_ray.formats import PLAN_NAME
-from nanotok_ray.job import measured_rates
+from nanotok_ray.job.planning import measured_rates
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import load_recipe
 from tests.support.small_corpus import contents, texts, write_corpus, write_parquet

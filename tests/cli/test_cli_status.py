@@ -15,17 +15,11 @@ from nanotok_ray.cli import main, status
 from nanotok_ray.cli.status import read_status
 from nanotok_ray.errors import SliceError, TransientIOError
 from nanotok_ray.formats import to_values
-from nanotok_ray.job import (
-    Clock,
-    Holder,
-    Journal,
-    StageStarted,
-    ignore,
-    lease_name,
-    leased,
-    segment_name,
-)
-from nanotok_ray.job.lease import take
+from nanotok_ray.job.events import StageStarted, ignore
+from nanotok_ray.job.holder import Holder
+from nanotok_ray.job.journal import segment_name
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job.lease import Clock, lease_name, leased, take
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.storage import Folder
 
@@ -213,7 +207,8 @@ def test_a_holder_that_may_be_alive_is_running(out, at, me, silent, why):
 
 KILLED = """
 import sys
-from nanotok_ray.job import ignore, leased
+from nanotok_ray.job.events import ignore
+from nanotok_ray.job.lease import leased
 from nanotok_ray.storage import Folder
 with leased(Folder(sys.argv[1]), command="prepare", on_event=ignore):
     print("there", flush=True)

@@ -10,22 +10,20 @@ from hypothesis import strategies as st
 from nanotok_ray import train
 from nanotok_ray.cli import progress as progresses
 from nanotok_ray.cli.progress import Progress, stage_line
-from nanotok_ray.job import (
+from nanotok_ray.job import stage as fan_outs
+from nanotok_ray.job.events import (
     Activity,
     Advanced,
     AttemptFailed,
-    Forecast,
     Planned,
     PlannedStage,
-    Runtime,
     SliceEnded,
     StageEnded,
-    StageProgress,
     StageStarted,
-    Task,
-    TaskResult,
 )
-from nanotok_ray.job import stage as fan_outs
+from nanotok_ray.job.executor import Runtime
+from nanotok_ray.job.forecast import Forecast, StageProgress
+from nanotok_ray.job.task import Task, TaskResult
 from tests.support.executors import InProcess
 from tests.support.small_corpus import recipe, write_corpus
 

@@ -21,17 +21,12 @@ from ray.cluster_utils import Cluster
 
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import SharedFolderError
-from nanotok_ray.job import (
-    Note,
-    RetryPolicy,
-    Runtime,
-    SharedFolder,
-    Task,
-    TaskListener,
-    TaskRules,
-    run_stage,
-)
+from nanotok_ray.job.events import Note
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import shared_folders
+from nanotok_ray.job.runner import TaskListener
+from nanotok_ray.job.stage import TaskRules, run_stage
+from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 

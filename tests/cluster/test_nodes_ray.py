@@ -14,17 +14,13 @@ from ray.cluster_utils import Cluster
 
 from nanotok_ray.cluster import RayExecutor, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
-from nanotok_ray.job import (
-    ClusterSize,
-    RetryPolicy,
-    Runtime,
-    SharedFolder,
-    Task,
-    TaskListener,
-    run_stage,
-)
+from nanotok_ray.job.events import ClusterSize
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
+from nanotok_ray.job.runner import TaskListener
+from nanotok_ray.job.stage import run_stage
+from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import write_corpus

@@ -105,7 +105,7 @@ LISTENING = """
 import os, sys
 from pathlib import Path
 from nanotok_ray.cluster import RayExecutor, ray_session
-from nanotok_ray.job import Task
+from nanotok_ray.job.task import Task
 
 def sockets_of(pid):
     for file in Path(f"/proc/{pid}/fd").glob("*"):
@@ -156,7 +156,7 @@ import os, signal, sys, time
 from pathlib import Path
 from nanotok_ray import prepare
 from nanotok_ray.cli import main
-from nanotok_ray.job import count_work
+from nanotok_ray.job.work import count_work
 from tests.support.executors import on_ray_with
 
 def commands_of_children(pid):

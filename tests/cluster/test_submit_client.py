@@ -24,8 +24,8 @@ from nanotok_ray.cluster.submit import (
 )
 from nanotok_ray.cluster.submit.submission import ENDED, LAST_SECONDS, PAUSE, TICK
 from nanotok_ray.errors import RefusedError, UnreachableError
-from nanotok_ray.job import read_summary
 from nanotok_ray.job.doctor import check_transport
+from nanotok_ray.job.summary import read_summary
 from tests.support.job_server import job_server
 
 SUBMISSION = Submission(

@@ -16,7 +16,7 @@ import pytest
 from nanotok_ray.cli import EXIT_CODES
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.formats import RESERVED_NAMES
-from nanotok_ray.job import Cause, RetryPolicy
+from nanotok_ray.job.task import Cause, RetryPolicy
 from nanotok_ray.recipe import (
     PRESETS,
     SPECIAL_TOKENS,

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from nanotok_ray.job import read_journal
+from nanotok_ray.job.journal import read_journal
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 

@@ -12,7 +12,8 @@ from nanotok_ray.api import export, verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError, TransientIOError
 from nanotok_ray.exports import Llmc, Mds, Raw, check_unit, export_unit, parse_layout, unit_problems
-from nanotok_ray.job import Advanced, StageEnded, StageStarted, ignore, lease_in_force, leased
+from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
+from nanotok_ray.job.lease import lease_in_force, leased
 from nanotok_ray.storage import Folder
 from tests.support.lease_elsewhere import renew_while_others_wait
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, works_of

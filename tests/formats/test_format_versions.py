@@ -30,19 +30,17 @@ from nanotok_ray.formats import (
     pack_shards_index,
     unpack_shards_index,
 )
-from nanotok_ray.job import (
+from nanotok_ray.job import journal
+from nanotok_ray.job.holder import Holder
+from nanotok_ray.job.journal import (
     JOURNAL_FORMAT,
     FailedAttempt,
-    Holder,
     JournalledSlice,
     Stage,
     TimedNote,
-    journal,
-    lease_in_force,
-    lease_name,
-    lease_numbers,
     segment_name,
 )
+from nanotok_ray.job.lease import lease_in_force, lease_name, lease_numbers
 from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import plan_from_json
 from nanotok_ray.storage import Folder

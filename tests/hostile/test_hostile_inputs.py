@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray.errors import SourceError
-from nanotok_ray.job import measured_rates, planning
+from nanotok_ray.job import planning
+from nanotok_ray.job.planning import measured_rates
 from nanotok_ray.recipe import LimitsRecipe, SourceRecipe
 from nanotok_ray.sources import (
     DocumentRules,

@@ -5,8 +5,9 @@ from ray import exceptions
 
 from nanotok_ray.cluster import failure_of
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
-from nanotok_ray.job import Cause, run_attempt
 from nanotok_ray.job.probes import Probe
+from nanotok_ray.job.task import Cause
+from nanotok_ray.job.worker_pool import run_attempt
 
 LONG = "it was on 10.0.0.7, " * 100
 

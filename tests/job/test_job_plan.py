@@ -13,16 +13,12 @@ from hypothesis import strategies as st
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import IncompleteOutputError, QuarantineLimitError
-from nanotok_ray.job import (
-    Note,
-    Runtime,
-    StageStarted,
-    Start,
-    lease_in_force,
-    read_journal,
-    run_job,
-)
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.job_plan import decide
+from nanotok_ray.job.journal import read_journal
+from nanotok_ray.job.lease import lease_in_force
+from nanotok_ray.job.pipeline import Start, run_job
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -14,29 +14,30 @@ from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import LeaseLostError, SliceError
-from nanotok_ray.job import (
+from nanotok_ray.job import journal_writer, journaling
+from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
     ClusterSize,
-    FailedAttempt,
-    Journal,
-    Journaling,
-    JournalledSlice,
     Note,
-    RunEnd,
     SliceEnded,
     StageStarted,
-    Terminated,
+)
+from nanotok_ray.job.journal import (
+    FailedAttempt,
+    JournalledSlice,
+    RunEnd,
     TimedNote,
-    journal_writer,
-    journaling,
-    lease_name,
-    plan_job,
     read_journal,
     row_of,
     runs_in,
     segment_name,
 )
+from nanotok_ray.job.journal_writer import Journal
+from nanotok_ray.job.journaling import Journaling
+from nanotok_ray.job.lease import lease_name
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.termination import Terminated
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.faulty_proxy import Fault

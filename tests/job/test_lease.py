@@ -13,22 +13,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nanotok_ray.errors import LeaseLostError, OutputInUseError, TransientIOError
-from nanotok_ray.job import (
+from nanotok_ray.job import holder as lease_holder
+from nanotok_ray.job.events import Activity, Advanced, Note, StageStarted, ignore
+from nanotok_ray.job.holder import Holder
+from nanotok_ray.job.lease import (
     EXPIRY_SECONDS,
     RENEW_SECONDS,
-    Activity,
-    Advanced,
-    Holder,
+    Clock,
     Lease,
-    Note,
-    StageStarted,
-    ignore,
+    free_number,
     lease_in_force,
     lease_name,
     leased,
+    take,
 )
-from nanotok_ray.job import holder as lease_holder
-from nanotok_ray.job.lease import Clock, free_number, take
 from nanotok_ray.storage import Folder
 from tests.support.machine_speed import scaled
 

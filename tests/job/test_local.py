@@ -15,17 +15,12 @@ import pytest
 from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli import main
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
-from nanotok_ray.job import (
-    LocalExecutor,
-    RetryPolicy,
-    SharedFolder,
-    Task,
-    TaskListener,
-    count_work,
-    read_journal,
-    tokenize_work,
-)
+from nanotok_ray.job.journal import read_journal
+from nanotok_ray.job.local import LocalExecutor
 from nanotok_ray.job.probes import SharedSource
+from nanotok_ray.job.runner import TaskListener
+from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task
+from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, Replacing, in_place_of_ray
 from tests.support.machine_speed import scaled

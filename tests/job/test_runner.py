@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanotok_ray.job import Cause, RetryPolicy, Task, TaskListener, run_tasks
+from nanotok_ray.job.runner import TaskListener, run_tasks
+from nanotok_ray.job.task import Cause, RetryPolicy, Task
 from tests.support.scripted_pool import (
     HANGS,
     MEMORY_PER_CPU,

@@ -3,7 +3,8 @@
 import pytest
 
 from nanotok_ray.errors import SharedFolderError
-from nanotok_ray.job import Cause, Node, Task, TaskListener
+from nanotok_ray.job.runner import TaskListener
+from nanotok_ray.job.task import Cause, Node, Task
 from tests.support.scripted_pool import ScriptedPool, bad, good, run_on
 
 NODES = {name: Node(name, f"10.0.0.{name} (worker-{name})") for name in "1234"}

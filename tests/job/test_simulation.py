@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # as its scripts import each other
 
 import simulated_scenarios
-from nanotok_ray.job import RetryPolicy, run_tasks
+from nanotok_ray.job.runner import run_tasks
+from nanotok_ray.job.task import RetryPolicy
 from simulated_cluster import SimulatedCluster
 from simulated_faults import CALM, Faults
 from simulated_reduce import run_reduce

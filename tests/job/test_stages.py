@@ -22,20 +22,8 @@ from nanotok_ray.errors import (
     SourceError,
     TransientIOError,
 )
-from nanotok_ray.job import (
-    Advanced,
-    Note,
-    Runtime,
-    SharedFolder,
-    StageEnded,
-    Task,
-    TaskResult,
-    TaskRules,
-    TokenizeWork,
-    read_summary,
-    run_stage,
-    tokenize_work,
-)
+from nanotok_ray.job.events import Advanced, Note, StageEnded
+from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import (
     answer,
     condition_notes,
@@ -44,6 +32,10 @@ from nanotok_ray.job.probes import (
     see,
     shared_folders,
 )
+from nanotok_ray.job.stage import TaskRules, run_stage
+from nanotok_ray.job.summary import read_summary
+from nanotok_ray.job.task import SharedFolder, Task, TaskResult
+from nanotok_ray.job.work import TokenizeWork, tokenize_work
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder, LocalStore, RemoteStore

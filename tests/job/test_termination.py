@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nanotok_ray.job import Terminated, interruptible, terminable, termination
+from nanotok_ray.job import termination
+from nanotok_ray.job.termination import Terminated, interruptible, terminable
 
 
 def send():

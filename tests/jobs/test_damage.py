@@ -10,8 +10,8 @@ import pytest
 from nanotok_ray.api import prepare, train
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SliceError
 from nanotok_ray.job import lease as leases
-from nanotok_ray.job import tokenize_work
 from nanotok_ray.job.lease import Clock
+from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, Replacing, in_place_of_ray

@@ -20,15 +20,11 @@ from nanotok_ray.errors import (
     PlanError,
     SliceError,
 )
-from nanotok_ray.job import (
-    Activity,
-    Lease,
-    count_work,
-    lease_numbers,
-    reducing,
-    tokenize_work,
-    training_of,
-)
+from nanotok_ray.job import reducing
+from nanotok_ray.job.counting import training_of
+from nanotok_ray.job.events import Activity
+from nanotok_ray.job.lease import Lease, lease_numbers
+from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.loader import open_shards
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder

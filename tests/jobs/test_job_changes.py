@@ -8,8 +8,9 @@ import pytest
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import PlanError
-from nanotok_ray.job import count_work, plan_job
 from nanotok_ray.job.job_plan import decide
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.work import count_work
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

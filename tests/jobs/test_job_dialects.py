@@ -15,7 +15,8 @@ from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.chat import compose, message_texts, segments_of
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.errors import QuarantineLimitError, RecipeError
-from nanotok_ray.job import check_special_tokens, plan_job
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.tokenize import check_special_tokens
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import GROUNDING, parse_recipe
 from nanotok_ray.report import report_page

@@ -7,7 +7,8 @@ import pytest
 from nanotok_ray.api import export, prepare, verify_export
 from nanotok_ray.errors import ExportError, IncompleteOutputError, RecipeError
 from nanotok_ray.exports import Raw, parse_layout, read_corpus
-from nanotok_ray.job import Planned, StageStarted, tokenize_work
+from nanotok_ray.job.events import Planned, StageStarted
+from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.storage import Folder
 from tests.support.executors import Replacing, in_place_of_ray
 from tests.support.run_job import run

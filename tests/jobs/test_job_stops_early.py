@@ -19,13 +19,9 @@ import pytest
 from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import QuarantineLimitError, SliceError, SourceError
-from nanotok_ray.job import (
-    SliceEnded,
-    StageStarted,
-    count_work,
-    give_up_after,
-    tokenize_work,
-)
+from nanotok_ray.job.bad_documents import give_up_after
+from nanotok_ray.job.events import SliceEnded, StageStarted
+from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.recipe import LimitsRecipe, parse_recipe
 from nanotok_ray.shards import quarantine_name, verify_output
 from nanotok_ray.shards.settings import shard_key

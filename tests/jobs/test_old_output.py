@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from nanotok_ray.api import prepare, verify_export
-from nanotok_ray.job import StageStarted
+from nanotok_ray.job.events import StageStarted
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder

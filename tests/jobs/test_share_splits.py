@@ -13,15 +13,11 @@ from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import SliceError, SourceError, TransientIOError
 from nanotok_ray.formats import dump
-from nanotok_ray.job import (
-    Advanced,
-    SliceEnded,
-    StageStarted,
-    plan_job,
-    read_journal,
-    shard_settings,
-    tokenize_work,
-)
+from nanotok_ray.job.events import Advanced, SliceEnded, StageStarted
+from nanotok_ray.job.journal import read_journal
+from nanotok_ray.job.planning import plan_job
+from nanotok_ray.job.tokenize import shard_settings
+from nanotok_ray.job.work import tokenize_work
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import ExpectedSlice, tokenize_slices, verify_output
 from nanotok_ray.sources import SliceReading, make_plan, read_slices

@@ -18,15 +18,9 @@ import yaml
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.errors import LeaseLostError
-from nanotok_ray.job import (
-    Advanced,
-    StageEnded,
-    StageStarted,
-    ignore,
-    lease_name,
-    leased,
-    plan_job,
-)
+from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
+from nanotok_ray.job.lease import lease_name, leased
+from nanotok_ray.job.planning import plan_job
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.lease_elsewhere import held_elsewhere

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from nanotok_ray.job import shard_settings, training_of
+from nanotok_ray.job.counting import training_of
+from nanotok_ray.job.tokenize import shard_settings
 from nanotok_ray.recipe import SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import make_plan

@@ -15,7 +15,8 @@ from nanotok_ray.api import prepare, train
 from nanotok_ray.cli import main
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
-from nanotok_ray.job import Activity, read_journal
+from nanotok_ray.job.events import Activity
+from nanotok_ray.job.journal import read_journal
 from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus, report_page, write_report
 from nanotok_ray.report.charts import MAX_TICKS, ChartText, Curve, Point, Scale, curve_chart

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nanotok_ray.chat import RenderedBatch
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.formats import ShardSettings
-from nanotok_ray.job import shard_settings
+from nanotok_ray.job.tokenize import shard_settings
 from nanotok_ray.recipe import GROUNDING, SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import LengthPolicy, render
 from nanotok_ray.tokenizer import Tokenizer

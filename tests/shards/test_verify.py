@@ -17,7 +17,8 @@ from nanotok_ray.api import prepare, verify
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.formats import ROLES, ShardRecord, Totals, read_manifest
-from nanotok_ray.job import Advanced, LocalExecutor, StageEnded, StageStarted
+from nanotok_ray.job.events import Advanced, StageEnded, StageStarted
+from nanotok_ray.job.local import LocalExecutor
 from nanotok_ray.loader import open_shards
 from nanotok_ray.shards import (
     expected_records,

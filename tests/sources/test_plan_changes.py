@@ -12,7 +12,7 @@ import pytest
 from nanotok_ray.api import prepare
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats import to_values
-from nanotok_ray.job import Note, StageStarted
+from nanotok_ray.job.events import Note, StageStarted
 from nanotok_ray.job.frozen_plan import frozen_plan
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.recipe import OutputRecipe, Recipe, SourceRecipe, parse_recipe

@@ -8,7 +8,9 @@ import pytest
 
 from nanotok_ray.cluster import RayExecutor
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.job import Executor, TaskResult, learn_tokenizer
+from nanotok_ray.job.executor import Executor
+from nanotok_ray.job.task import TaskResult
+from nanotok_ray.job.training import learn_tokenizer
 
 
 @contextmanager

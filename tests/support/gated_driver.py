@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job import Event, counting, reducing, tokenize
+from nanotok_ray.job import counting, reducing, tokenize
 from nanotok_ray.job import work as stages
+from nanotok_ray.job.events import Event
 from nanotok_ray.recipe import Recipe, load_recipe
 
 

@@ -1,7 +1,8 @@
 """A live run on another host that holds the lease of an output, without waits."""
 
-from nanotok_ray.job import Holder, ignore
 from nanotok_ray.job import lease as leases
+from nanotok_ray.job.events import ignore
+from nanotok_ray.job.holder import Holder
 from nanotok_ray.job.lease import Clock, take
 
 ELSEWHERE = Holder(host="elsewhere", pid=7)

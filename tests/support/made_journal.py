@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from nanotok_ray.job import segment_name
+from nanotok_ray.job.journal import segment_name
 
 START = 1_790_000_000.0
 FAILURE = {

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job import Note, StageStarted, Summary
+from nanotok_ray.job.events import Note, StageStarted
+from nanotok_ray.job.summary import Summary
 from nanotok_ray.recipe import Recipe
 
 

@@ -4,7 +4,9 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 
-from nanotok_ray.job import AttemptResult, Call, Cause, ClusterResources, Failure, run_tasks
+from nanotok_ray.job.runner import run_tasks
+from nanotok_ray.job.task import AttemptResult, Cause, Failure
+from nanotok_ray.job.worker_pool import Call, ClusterResources
 
 MEMORY_PER_CPU = 4000
 HANGS = None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nanotok_ray import SpanCounts, learn, open_tokenizer
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.job import read_summary
+from nanotok_ray.job.summary import read_summary
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import FILE_NAMES, Model, Tokenizer, get_tokenizer
 from tests.support.small_corpus import contents

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER, local_path
-from nanotok_ray.job import Clock
+from nanotok_ray.job.lease import Clock
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME
 
