@@ -14,7 +14,7 @@ from typing import Any
 from nanotok_ray.counts import Weights
 from nanotok_ray.formats import CountFlow, CountRecord, SliceName, StoredFile, key_of
 from nanotok_ray.job.counting import CountedSlices
-from nanotok_ray.job.reducing import WeightedCounts, merge_works, reduce_works
+from nanotok_ray.job.reducing import WeightedCounts, merge_items, reduce_items
 from nanotok_ray.job.runner import run_tasks
 from nanotok_ray.job.task import Task
 from nanotok_ray.job.work import MergeWork, ReduceWork
@@ -79,14 +79,14 @@ def run_reduce(scenario: Scenario) -> ReduceFigures:
 
     tracemalloc.start()
     try:
-        groups = merge_works("/work", counted)
+        groups = merge_items("/work", counted)
         merged = _times(groups, sizes)
         merge_seconds = _run(scenario, groups, merged, look)
         rows = _rows(groups, sizes)
-        works = reduce_works(_summed(counted, groups))
-        share = sum(rows) / max(1, len(works)) / ROWS + len(rows) * OPEN_SECONDS
+        items = reduce_items(_summed(counted, groups))
+        share = sum(rows) / max(1, len(items)) / ROWS + len(rows) * OPEN_SECONDS
         held.clear()
-        reduce_seconds = _run(scenario, works, [share] * len(works), look)
+        reduce_seconds = _run(scenario, items, [share] * len(items), look)
     finally:
         tracemalloc.stop()
     return ReduceFigures(
@@ -95,9 +95,9 @@ def run_reduce(scenario: Scenario) -> ReduceFigures:
         cpus=scenario.cpus,
         files=len(rows),
         merge_seconds=merge_seconds,
-        parts=max(1, len(works)),
+        parts=max(1, len(items)),
         reduce_seconds=reduce_seconds,
-        join_seconds=_distinct(sum(sizes)) / JOINED if works else 0.0,
+        join_seconds=_distinct(sum(sizes)) / JOINED if items else 0.0,
         one_thread_seconds=sum(rows) / ROWS + len(rows) * OPEN_SECONDS,
         plan_bytes=max(held, default=0),
     )
@@ -144,7 +144,7 @@ def _counted(sizes: Sequence[int]) -> CountedSlices:
         for key, size in zip(keys, sizes, strict=True)
     ]
     return CountedSlices(
-        works=(),
+        items=(),
         records=tuple(records),
         files=tuple(("web", f"counts/web/{key[:16]}.arrow") for key in keys),
         keys=tuple(keys),
@@ -188,12 +188,12 @@ def _members(groups: Sequence[MergeWork], sizes: Sequence[int]) -> list[Sequence
 
 def _run(
     scenario: Scenario,
-    works: Sequence[MergeWork | ReduceWork],
+    items: Sequence[MergeWork | ReduceWork],
     seconds: Sequence[float],
     on_wait: Callable[[], None],
 ) -> float:
     """Run tasks on a new cluster; return when the last has ended."""
-    if not works:
+    if not items:
         return 0.0
     faults = replace(scenario.faults, poison=0, hungry_bytes=None)
     cluster = SimulatedCluster(
@@ -206,7 +206,7 @@ def _run(
             argument=Slice(number, took, False, 0),
             num_bytes=work.num_bytes,
         )
-        for number, (work, took) in enumerate(zip(works, seconds, strict=True))
+        for number, (work, took) in enumerate(zip(items, seconds, strict=True))
     ]
     calls = TimedCalls(cluster, on_wait)
     failed = [each for each in run_tasks(tasks, pool_of=lambda _: calls) if each.error]

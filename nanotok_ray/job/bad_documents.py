@@ -46,9 +46,9 @@ def first_quarantined(
         if (TAIL in kinds) if tails else (kinds - BY_CHOICE):
             for file in record.value.files:
                 if is_quarantine_file(file.name):
-                    found = first_listed(folder, file.name, slice_, tails=tails)
-                    if found is not None:
-                        return found
+                    first = first_listed(folder, file.name, slice_, tails=tails)
+                    if first is not None:
+                        return first
     return None
 
 
@@ -123,13 +123,13 @@ class GivingUp:
         Raises:
             QuarantineLimitError: The limits are exceeded.
         """
-        found = ended.result
-        if not isinstance(found, AllBad):
-            return found or 0
-        self._documents += found.documents
+        result = ended.result
+        if not isinstance(result, AllBad):
+            return result or 0
+        self._documents += result.documents
         self._slices += 1
         if self.after is not None and self._documents >= self.after:
-            first = first_listed(self.folder, found.listed, ended.task.argument.slice)
+            first = first_listed(self.folder, result.listed, ended.task.argument.slice)
             raise QuarantineLimitError(
                 f"{self._limit_message()}; {format_first_bad(first, where=self.folder.url)}"
             )

@@ -32,7 +32,7 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
     lost = list(losses(before, after))
     manifest = published(out)
     totals = {} if manifest is None else manifest.totals
-    if lost and len(lost) == len(before.sources) and all(loss.is_whole for loss in lost):
+    if lost and len(lost) == len(before.sources) and all(loss.is_complete for loss in lost):
         names = ", ".join(source.name for source in before.sources)
         raise PlanError(
             f"{out.url} is a published output of other inputs: none of the files of its sources "
@@ -51,7 +51,7 @@ def check_losses(output: OutputRecipe, out: Folder, before: Plan | None, after: 
 
 
 def _loss_text(loss: SourceLoss, totals: Mapping[str, Totals]) -> str:
-    if loss.is_whole:
+    if loss.is_complete:
         held = ", ".join(
             _held(totals, key) for key in totals if key.rpartition("/")[0] == loss.source
         )

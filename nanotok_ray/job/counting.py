@@ -122,7 +122,7 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
 
 
 def next_round(
-    works: Sequence[CountWork],
+    items: Sequence[CountWork],
     known: Mapping[str, Record[CountRecord]],
     *,
     passed_over: Container[str],
@@ -134,10 +134,10 @@ def next_round(
     assumes one code point per byte, which is the maximum, so that no slice is counted needlessly.
     Later rounds use the ratio of the slices that were counted.
     """
-    rate = _points_per_byte(works, known)
+    rate = _points_per_byte(items, known)
     expected, chosen = 0.0, []
     is_known = True
-    for work in works:
+    for work in items:
         if expected > limit:
             break
         if work.name in passed_over:
@@ -153,7 +153,7 @@ def next_round(
 
 
 def cut_of(
-    works: Sequence[CountWork],
+    items: Sequence[CountWork],
     known: Mapping[str, Record[CountRecord]],
     *,
     passed_over: Container[str],
@@ -164,20 +164,20 @@ def cut_of(
     The second value is None if the slices together do not exceed the limit.
     """
     total = 0
-    whole: list[CountWork] = []
-    for work in works:
+    before_cut: list[CountWork] = []
+    for work in items:
         if work.name in passed_over:
             continue
         points = _points(known[work.name])
         if total + points > limit:
-            return whole, (work, limit - total)
+            return before_cut, (work, limit - total)
         total += points
-        whole.append(work)
-    return whole, None
+        before_cut.append(work)
+    return before_cut, None
 
 
-def _points_per_byte(works: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]) -> float:
-    there = [work for work in works if work.name in known]
+def _points_per_byte(items: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]) -> float:
+    there = [work for work in items if work.name in known]
     num_bytes = sum(work.slice.num_bytes for work in there)
     points = sum(_points(known[work.name]) for work in there)
     return min(1.0, points / num_bytes) if num_bytes and points else 1.0
@@ -191,7 +191,7 @@ def _points(record: Record[CountRecord]) -> int:
 class CountedSlices:
     """The count files for learning, and the skipped slices."""
 
-    works: tuple[CountWork, ...]
+    items: tuple[CountWork, ...]
     """In the order of the plan; with max_chars, the slices up to the cut."""
     records: tuple[Record[CountRecord], ...]
     """The record of each slice in `works`."""
@@ -205,7 +205,7 @@ class CountedSlices:
     def by_source(self, name: str) -> dict[str, int]:
         """Return the sum of a field of the records for each source."""
         sums: dict[str, int] = {}
-        for work, record in zip(self.works, self.records, strict=True):
+        for work, record in zip(self.items, self.records, strict=True):
             source = work.slice.source
             sums[source] = sums.get(source, 0) + int(getattr(record.value, name))
         return sums
@@ -225,14 +225,14 @@ class CountedSlices:
 
 
 def _stage(
-    training: Training, works: Sequence[CountWork], *, skipped: int = 0
+    training: Training, items: Sequence[CountWork], *, skipped: int = 0
 ) -> Stage[CountWork, CountRecord]:
     """Return the stage that counts slices, of which `skipped` failed in an earlier round."""
     limits, folder = training.recipe.limits, Folder(training.recipe.output.work)
-    after = works[0].give_up_after if works else None
+    after = items[0].give_up_after if items else None
     return Stage(
         name="count",
-        results=count_results(works, folder),
+        results=count_results(items, folder),
         tasks_of=lambda todo: [_task(work) for work in todo],
         rules=TaskRules(
             on_result=GivingUp("count", folder, limits, after),
@@ -242,10 +242,10 @@ def _stage(
     )
 
 
-def count_results(works: Sequence[CountWork], folder: Folder) -> Results[CountWork, CountRecord]:
+def count_results(items: Sequence[CountWork], folder: Folder) -> Results[CountWork, CountRecord]:
     """Return the results of counting slices in a work folder."""
-    below = sorted({f"{work.name.rpartition('/')[0]}/" for work in works})
-    return Results(items=works, folder=folder, kind=CountRecord, below=below)
+    below = sorted({f"{work.name.rpartition('/')[0]}/" for work in items})
+    return Results(items=items, folder=folder, kind=CountRecord, below=below)
 
 
 def _task(work: CountWork) -> Task:
@@ -267,30 +267,30 @@ def count(training: Training, runtime: Runtime) -> CountedSlices:
         QuarantineLimitError: All documents read so far are bad, and too many for the limits.
     """
     after = give_up_after(training.recipe.limits, training.slices)
-    works = [replace(training.work(slice_), give_up_after=after) for slice_ in training.slices]
+    items = [replace(training.work(slice_), give_up_after=after) for slice_ in training.slices]
     limit = training.recipe.limits.max_chars
     if limit is not None:
-        return _count_up_to(training, works, limit, runtime)
-    completed = complete(_stage(training, works), runtime)
-    return counted_of(works, _by_name(works, completed.records), completed.skipped)
+        return _count_up_to(training, items, limit, runtime)
+    completed = complete(_stage(training, items), runtime)
+    return counted_of(items, _by_name(items, completed.records), completed.skipped)
 
 
-def finished_counts(works: Sequence[CountWork]) -> dict[str, Record[CountRecord]]:
+def finished_counts(items: Sequence[CountWork]) -> dict[str, Record[CountRecord]]:
     """Return the records of the counted slices, by the name of the work."""
-    if not works:
+    if not items:
         return {}
-    return _by_name(works, count_results(works, Folder(works[0].work)).find().records)
+    return _by_name(items, count_results(items, Folder(items[0].work)).find().records)
 
 
 def _by_name(
-    works: Sequence[CountWork], records: Sequence[Record[CountRecord] | None]
+    items: Sequence[CountWork], records: Sequence[Record[CountRecord] | None]
 ) -> dict[str, Record[CountRecord]]:
-    found = zip(works, records, strict=True)
-    return {work.name: record for work, record in found if record is not None}
+    pairs = zip(items, records, strict=True)
+    return {work.name: record for work, record in pairs if record is not None}
 
 
 def _count_up_to(
-    training: Training, works: Sequence[CountWork], limit: int, runtime: Runtime
+    training: Training, items: Sequence[CountWork], limit: int, runtime: Runtime
 ) -> CountedSlices:
     """Count up to and including the document that exceeds the limit, as nanochat does."""
     known: dict[str, Record[CountRecord]] = {}
@@ -304,28 +304,28 @@ def _count_up_to(
         skipped.extend(completed.skipped)
         left_out.update(ended.task.argument.name for ended in completed.skipped)
 
-    known |= finished_counts(works)
-    while chosen := next_round(works, known, passed_over=left_out, limit=limit):
+    known |= finished_counts(items)
+    while chosen := next_round(items, known, passed_over=left_out, limit=limit):
         run(chosen)
-    whole, cut = cut_of(works, known, passed_over=left_out, limit=limit)
+    before_cut, cut = cut_of(items, known, passed_over=left_out, limit=limit)
     if cut is not None:
         work, budget = cut
-        whole.append(training.work(work.slice, budget=budget))
-        run(whole[-1:])
-    return counted_of(whole, known, skipped)
+        before_cut.append(training.work(work.slice, budget=budget))
+        run(before_cut[-1:])
+    return counted_of(before_cut, known, skipped)
 
 
 def counted_of(
-    works: Sequence[CountWork],
+    items: Sequence[CountWork],
     records: Mapping[str, Record[CountRecord]],
     skipped: Sequence[TaskResult] = (),
 ) -> CountedSlices:
     """Combine slices and their records, which are given by name; others are left out."""
-    works = [work for work in works if work.name in records]
+    items = [work for work in items if work.name in records]
     return CountedSlices(
-        works=tuple(works),
-        records=tuple(records[work.name] for work in works),
-        files=tuple((work.slice.source, f"{work.name}.arrow") for work in works),
-        keys=tuple(records[work.name].value.key for work in works),
+        items=tuple(items),
+        records=tuple(records[work.name] for work in items),
+        files=tuple((work.slice.source, f"{work.name}.arrow") for work in items),
+        keys=tuple(records[work.name].value.key for work in items),
         skipped=tuple(skipped),
     )

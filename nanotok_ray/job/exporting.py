@@ -45,7 +45,7 @@ from nanotok_ray.job.stage import Stage, TaskRules, complete, run_stage
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.tokenize import TokenizePlan
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards import FoundRecords, Record, Results, file_problem
+from nanotok_ray.shards import Record, Results, StoredRecords, file_problem
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
@@ -143,10 +143,10 @@ class ExportPlan:
     layout: Layout
     corpus: Corpus
     folder: Folder
-    works: tuple[ExportWork, ...]
-    found: FoundRecords[ExportRecord]
+    items: tuple[ExportWork, ...]
+    stored: StoredRecords[ExportRecord]
     """The records in the order of `works`."""
-    is_whole: bool
+    is_complete: bool
     """Whether export.json exists for this layout, these options and this output."""
     is_published: bool
     """Whether the finished units were part of a finished export."""
@@ -172,14 +172,14 @@ class ExportPlan:
         target = folder or export_folder(out, layout)
         check_folder(target)
         units = units_of(corpus, shards, joined=layout.joined)
-        works = tuple(ExportWork(unit=unit, layout=layout, folder=target.url) for unit in units)
+        items = tuple(ExportWork(unit=unit, layout=layout, folder=target.url) for unit in units)
         return cls(
             layout=layout,
             corpus=corpus,
             folder=target,
-            works=works,
-            found=_results(target, works).find(),
-            is_whole=_is_whole(target, layout, corpus),
+            items=items,
+            stored=_results(target, items).find(),
+            is_complete=_is_complete(target, layout, corpus),
             is_published=target.exists(EXPORT_NAME) if is_published is None else is_published,
             made=made,
         )
@@ -187,13 +187,13 @@ class ExportPlan:
     @property
     def todo(self) -> list[ExportWork]:
         """The units without a record, or whose files are missing."""
-        pairs = zip(self.works, self.found.records, strict=True)
+        pairs = zip(self.items, self.stored.records, strict=True)
         return [work for work, record in pairs if record is None]
 
     @property
     def is_done(self) -> bool:
         """Whether the export is complete."""
-        return self.is_whole and not self.todo
+        return self.is_complete and not self.todo
 
     def run(self, runtime: Runtime) -> ExportResult:
         """Export the unfinished units, then write the common files and export.json.
@@ -202,19 +202,19 @@ class ExportPlan:
         """
         if self.is_done:
             return self._result(read_export(self.folder))
-        begin(self.folder, self.corpus, _exported(self.works, self.found.records))
-        records, units_done = self.found.records, 0
+        begin(self.folder, self.corpus, _exported(self.items, self.stored.records))
+        records, units_done = self.stored.records, 0
         if self.todo or self.reused:
             stage = Stage(
                 name=STAGE,
-                results=_results(self.folder, self.works),
-                tasks_of=lambda works: [_task(work) for work in works],
+                results=_results(self.folder, self.items),
+                tasks_of=lambda items: [_task(work) for work in items],
                 rules=TaskRules(fatal=(NanotokError,)),
                 check=self._check,
             )
-            completed = complete(stage, runtime, found=self.found)
+            completed = complete(stage, runtime, stored=self.stored)
             records, units_done = completed.records, len(completed.made)
-        exported = _exported(self.works, records)
+        exported = _exported(self.items, records)
         self._check_output()  # files of a job that runs now would look like orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, joint)
@@ -227,7 +227,7 @@ class ExportPlan:
     @property
     def reused(self) -> list[ExportWork]:
         """The finished units that an unfinished export has left, whose files must be checked."""
-        pairs = zip(self.works, self.found.records, strict=True)
+        pairs = zip(self.items, self.stored.records, strict=True)
         return [work for work, record in pairs if record is not None and self._must_check(work)]
 
     def _must_check(self, work: ExportWork) -> bool:
@@ -262,29 +262,29 @@ class ExportPlan:
             )
 
 
-def _results(target: Folder, works: Sequence[ExportWork]) -> Results[ExportWork, ExportRecord]:
-    return Results(items=works, folder=target, kind=ExportRecord, below=("",))
+def _results(target: Folder, items: Sequence[ExportWork]) -> Results[ExportWork, ExportRecord]:
+    return Results(items=items, folder=target, kind=ExportRecord, below=("",))
 
 
 def _exported(
-    works: Sequence[ExportWork], records: Sequence[Record[ExportRecord] | None]
+    items: Sequence[ExportWork], records: Sequence[Record[ExportRecord] | None]
 ) -> list[ExportedUnit]:
-    pairs = zip(works, records, strict=True)
+    pairs = zip(items, records, strict=True)
     return [
-        ExportedUnit(unit=work.unit, record=found.value)
-        for work, found in pairs
-        if found is not None
+        ExportedUnit(unit=work.unit, record=record.value)
+        for work, record in pairs
+        if record is not None
     ]
 
 
-def _is_whole(target: Folder, layout: Layout, corpus: Corpus) -> bool:
+def _is_complete(target: Folder, layout: Layout, corpus: Corpus) -> bool:
     try:
-        found = read_export(target)
+        export = read_export(target)
     except (IncompleteOutputError, CorruptOutputError):
         return False
-    values = [found.layout, found.layout_format, found.options, found.manifest_sha256]
+    values = [export.layout, export.layout_format, export.options, export.manifest_sha256]
     is_same = values == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
-    return is_same and all(target.size(file.name) == file.size for file in found.joint_files)
+    return is_same and all(target.size(file.name) == file.size for file in export.joint_files)
 
 
 def _task(work: ExportWork) -> Task:
@@ -385,17 +385,17 @@ def verify_export(
             f"{folder.url} is not an export of the current output {out.url}: export again"
         ]
     units = units_of(corpus, shards, joined=layout.joined)
-    works = [ExportWork(unit=u, layout=layout, folder=folder.url) for u in units]
-    problems: dict[str, list[str]] = {work.unit.name: [] for work in works}
+    items = [ExportWork(unit=u, layout=layout, folder=folder.url) for u in units]
+    problems: dict[str, list[str]] = {work.unit.name: [] for work in items}
 
     def add(ended: TaskResult) -> int:
         problems[ended.task.argument.unit.name] = ended.result
         return ended.task.num_bytes
 
-    tasks = [replace(_task(work), work=check_unit, shared=()) for work in works]
+    tasks = [replace(_task(work), work=check_unit, shared=()) for work in items]
     rules = TaskRules(on_result=add, fatal=(NanotokError,))
     with runtime.session():
         run_stage(CHECK_STAGE, tasks, runtime, num_done=0, rules=rules)
     joint = (file_problem(folder, file) for file in export.joint_files)
-    found = [problem for unit_problems in problems.values() for problem in unit_problems]
-    return values, found + list(filter(None, joint))
+    listed = [problem for unit_problems in problems.values() for problem in unit_problems]
+    return values, listed + list(filter(None, joint))

@@ -55,7 +55,7 @@ class TrainingPlan:
     training: Training
     tokenizer: Tokenizer | None
     """The existing tokenizer that is kept; None if it must be learned."""
-    works: tuple[CountWork, ...]
+    items: tuple[CountWork, ...]
     """The slices to count for it."""
     known: Mapping[str, Record[CountRecord]]
     """The records of the counted slices, by the name of the work."""
@@ -74,9 +74,9 @@ class TrainingPlan:
             return []
         limit = self.training.recipe.limits.max_chars
         if limit is None:
-            return [work.slice for work in self.works if work.name not in self.known]
+            return [work.slice for work in self.items if work.name not in self.known]
         return [
-            work.slice for work in next_round(self.works, self.known, passed_over=(), limit=limit)
+            work.slice for work in next_round(self.items, self.known, passed_over=(), limit=limit)
         ]
 
 
@@ -260,7 +260,7 @@ def decide(
 
 def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> TrainingPlan:
     training, tokenizer = current_tokenizer(training_of(recipe, plan), out, relearn=relearn)
-    works = tuple(training.work(slice_) for slice_ in training.slices)
+    items = tuple(training.work(slice_) for slice_ in training.slices)
     output = None if tokenizer is None else LearnedOutput.of(training, tokenizer, out)
     asked = len(recipe.tokenizer.also)
     # A tokenizer that is not learned yet can still reach any size.
@@ -268,8 +268,8 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
     return TrainingPlan(
         training=training,
         tokenizer=tokenizer,
-        works=works,
-        known=finished_counts(works),
+        items=items,
+        known=finished_counts(items),
         rewrites=output is not None and (output.lacks_extension or output.lacks_files),
         adds_smaller=output is not None and output.lacks_smaller,
         also=(missing, asked - missing),
@@ -284,7 +284,7 @@ def _notes(announced: JobPlan) -> Iterator[str]:
     if announced.training is not None:
         yield from _training_notes(announced.training, out)
     if tokenizing is not None:
-        yield from tokenizing.found.notes(out)
+        yield from tokenizing.stored.notes(out)
         yield from setting_changes(announced.published, tokenizing.settings)
     elif announced.command != "train":
         yield from _pending_notes(announced)
@@ -331,7 +331,7 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
         yield (
             f"limits.max_chars limits counting to {quantity(len(plan.count), 'slice')} at first, "
             "then to as many more as are needed to reach the limit, at most "
-            f"{len(plan.works) - len(plan.known):,} in all"
+            f"{len(plan.items) - len(plan.known):,} in all"
         )
 
 

@@ -271,7 +271,7 @@ class _Run:
     def _decide_tokenizing(self, tokenizer: Tokenizer) -> TokenizePlan:
         """Return the slices to tokenize with a tokenizer that was just learned."""
         tokenizing = self.plan.tokenizing_with(tokenizer)
-        notes = tokenizing.found.notes(self.out)
+        notes = tokenizing.stored.notes(self.out)
         for note in (*notes, *setting_changes(self.plan.published, tokenizing.settings)):
             self._note(note)
         return tokenizing

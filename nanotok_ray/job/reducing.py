@@ -76,32 +76,32 @@ def merge_first(work: str, counted: CountedSlices, runtime: Runtime) -> CountedS
     Raises:
         SliceError: a group could not be merged.
     """
-    if not (works := merge_works(work, counted)):
+    if not (items := merge_items(work, counted)):
         return counted
-    complete(_stage("merge", works, MergeRecord, merge_work), runtime)
-    return _merged(counted, works)
+    complete(_stage("merge", items, MergeRecord, merge_work), runtime)
+    return _merged(counted, items)
 
 
-def _merged(counted: CountedSlices, works: Sequence[MergeWork]) -> CountedSlices:
+def _merged(counted: CountedSlices, items: Sequence[MergeWork]) -> CountedSlices:
     """Return the counts with the files of the groups instead of those of the slices."""
     return replace(
         counted,
-        files=tuple((group.source, f"{group.name}.arrow") for group in works),
-        keys=tuple(group.key for group in works),
+        files=tuple((group.source, f"{group.name}.arrow") for group in items),
+        keys=tuple(group.key for group in items),
     )
 
 
-def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
+def merge_items(work: str, counted: CountedSlices) -> list[MergeWork]:
     """Return the groups of files to merge, none if there are at most `MERGE_ABOVE` files."""
     if len(counted.files) <= MERGE_ABOVE:
         return []
-    works: list[MergeWork] = []
+    items: list[MergeWork] = []
     named = zip(counted.files, counted.records, strict=True)
     for source, group in groupby(named, key=lambda item: item[0][0]):
         members = [(name, record) for (_, name), record in group]
         for first, end in merge_groups([record.value.key for _, record in members]):
             records = [record for _, record in members[first:end]]
-            works.append(
+            items.append(
                 MergeWork(
                     source=source,
                     files=tuple(name for name, _ in members[first:end]),
@@ -110,7 +110,7 @@ def merge_works(work: str, counted: CountedSlices) -> list[MergeWork]:
                     work=work,
                 )
             )
-    return works
+    return items
 
 
 PART_BYTES = 256 << 20
@@ -169,10 +169,10 @@ class WeightedCounts:
                 for source, name in self.counted.files
             ]
             reduced = reduce_counts(files, min_count=self.min_count, on_progress=on_progress)
-        found, expected = reduced.totals.spans, self.counted.sum("spans")
-        if found != expected:
+        actual, expected = reduced.totals.spans, self.counted.sum("spans")
+        if actual != expected:
             raise CorruptOutputError(
-                f"the count files in {folder.join('counts')} hold {found:,} spans, their records "
+                f"the count files in {folder.join('counts')} hold {actual:,} spans, their records "
                 f"say {expected:,}: remove the folder and run the job again"
             )
         return reduced
@@ -184,14 +184,14 @@ def sum_parts(summed: WeightedCounts, runtime: Runtime) -> WeightedCounts:
     Raises:
         SliceError: A part could not be summed.
     """
-    works = reduce_works(summed)
-    if not works:
+    items = reduce_items(summed)
+    if not items:
         return summed
-    completed = complete(_stage("reduce", works, SumRecord, reduce_work), runtime)
+    completed = complete(_stage("reduce", items, SumRecord, reduce_work), runtime)
     return replace(summed, parts=tuple(filter(None, completed.records)))
 
 
-def reduce_works(summed: WeightedCounts) -> list[ReduceWork]:
+def reduce_items(summed: WeightedCounts) -> list[ReduceWork]:
     """Return the parts to sum, none if the count files are small.
 
     The number of parts is a power of two that depends only on the size of the files. Runs on other
@@ -203,13 +203,13 @@ def reduce_works(summed: WeightedCounts) -> list[ReduceWork]:
     names = tuple(name for _, name in summed.counted.files)
     weights = tuple(summed.weights.multipliers[source] for source, _ in summed.counted.files)
     keys = list(zip(summed.counted.keys, weights, strict=True))
-    works = []
+    items = []
     for number in range(num_parts):
         settings = PartSettings(
             min_count=summed.min_count,
             part=HashPart(number=number, num_parts=num_parts),
         )
-        works.append(
+        items.append(
             ReduceWork(
                 files=names,
                 weights=weights,
@@ -219,20 +219,20 @@ def reduce_works(summed: WeightedCounts) -> list[ReduceWork]:
                 work=summed.work,
             )
         )
-    return works
+    return items
 
 
 def _stage(
-    name: str, works: Sequence[_Work], kind: type[_Made], work_of: Callable[[_Work], int]
+    name: str, items: Sequence[_Work], kind: type[_Made], work_of: Callable[[_Work], int]
 ) -> Stage[_Work, _Made]:
-    shared = work_folder(works[0].work)
+    shared = work_folder(items[0].work)
     return Stage(
         name=name,
         results=Results(
-            items=works,
-            folder=Folder(works[0].work),
+            items=items,
+            folder=Folder(items[0].work),
             kind=kind,
-            below=sorted({f"{work.name.rpartition('/')[0]}/" for work in works}),
+            below=sorted({f"{work.name.rpartition('/')[0]}/" for work in items}),
         ),
         tasks_of=lambda todo: [
             Task(
@@ -254,8 +254,8 @@ def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event:
     Return whether a record was removed, so that the sum can be tried again.
     """
     folder = Folder(training.recipe.output.work)
-    works = _later_works(training, counted)
-    later = [record for work in works if (record := _record_of(work, folder)) is not None]
+    items = _later_items(training, counted)
+    later = [record for work in items if (record := _record_of(work, folder)) is not None]
     with ThreadPoolExecutor() as pool:
         damaged = list(pool.map(partial(_damaged_file, folder), (*counted.records, *later)))
     for name in filter(None, damaged):
@@ -288,12 +288,12 @@ def _record_of(work: MergeWork | ReduceWork, folder: Folder) -> Record[Any] | No
         return None
 
 
-def _later_works(training: Training, counted: CountedSlices) -> list[MergeWork | ReduceWork]:
+def _later_items(training: Training, counted: CountedSlices) -> list[MergeWork | ReduceWork]:
     """Return the merges and the sums of counts."""
-    groups = merge_works(training.recipe.output.work, counted)
+    groups = merge_items(training.recipe.output.work, counted)
     if groups:
         counted = _merged(counted, groups)
-    return [*groups, *reduce_works(WeightedCounts.of(training, counted))]
+    return [*groups, *reduce_items(WeightedCounts.of(training, counted))]
 
 
 def names_in_use(recipe: Recipe) -> frozenset[str]:
@@ -303,28 +303,28 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
         SourceError, PlanError: The plan cannot be made, or none of its slices is counted.
     """
     training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
-    works = [training.work(slice_) for slice_ in training.slices]
-    known = finished_counts(works)
-    summed = _summed(training, works, known)
+    items = [training.work(slice_) for slice_ in training.slices]
+    known = finished_counts(items)
+    summed = _summed(training, items, known)
     later: list[MergeWork | ReduceWork] = []
     if summed is not None:
         records = known | finished_counts([work for work in summed if work.name not in known])
         if all(work.name in records for work in summed):
-            later = _later_works(training, counted_of(summed, records))
-    return frozenset(work.name for work in (*works, *(summed or ()), *later))
+            later = _later_items(training, counted_of(summed, records))
+    return frozenset(work.name for work in (*items, *(summed or ()), *later))
 
 
 def _summed(
-    training: Training, works: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]
+    training: Training, items: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]
 ) -> list[CountWork] | None:
     """Return the counted slices, with max_chars up to the cut slice, or None if unknown."""
     limit = training.recipe.limits.max_chars
     if limit is None:
-        return list(works)
-    if next_round(works, known, passed_over=(), limit=limit):
+        return list(items)
+    if next_round(items, known, passed_over=(), limit=limit):
         return None
-    whole, cut = cut_of(works, known, passed_over=(), limit=limit)
+    before_cut, cut = cut_of(items, known, passed_over=(), limit=limit)
     if cut is not None:
         work, budget = cut
-        whole.append(training.work(work.slice, budget=budget))
-    return whole
+        before_cut.append(training.work(work.slice, budget=budget))
+    return before_cut

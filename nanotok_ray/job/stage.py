@@ -30,7 +30,7 @@ from nanotok_ray.job.executor import Executor, Runtime
 from nanotok_ray.job.runner import TaskListener
 from nanotok_ray.job.task import Failure, RetryPolicy, Task, TaskResult
 from nanotok_ray.job.worker_pool import ClusterResources
-from nanotok_ray.shards import AnyRecord, FoundRecords, Keyed, Record, Results
+from nanotok_ray.shards import AnyRecord, Keyed, Record, Results, StoredRecords
 from nanotok_ray.units import quantity
 
 ENDS_STAGE = (DiskFullError, ExportError)
@@ -96,7 +96,7 @@ class StageResult(Generic[R]):
 
 
 def complete(
-    stage: Stage[_Item, R], runtime: Runtime, *, found: FoundRecords[R] | None = None
+    stage: Stage[_Item, R], runtime: Runtime, *, stored: StoredRecords[R] | None = None
 ) -> StageResult[R]:
     """Run the tasks of the items that are not done, and return the records of all items.
 
@@ -106,7 +106,7 @@ def complete(
     Args:
         stage: The items and their tasks.
         runtime: The executor, whose session is open, and the listener.
-        found: The result of `find`, if it is known; otherwise damaged records get a note.
+        stored: The result of `find`, if it is known; otherwise damaged records get a note.
 
     Raises:
         SliceError: More items failed permanently than may be skipped.
@@ -114,13 +114,13 @@ def complete(
         NanotokError: A fatal error.
     """
     results = stage.results
-    if found is None:
-        found = results.find()
-        for note in found.notes(results.folder):
+    if stored is None:
+        stored = results.find()
+        for note in stored.notes(results.folder):
             runtime.on_event(Note(text=note))
-    found.remove_damaged(results.folder)
-    found = _checked(stage, found, runtime)
-    pairs = zip(results.items, found.records, strict=True)
+    stored.remove_damaged(results.folder)
+    stored = _checked(stage, stored, runtime)
+    pairs = zip(results.items, stored.records, strict=True)
     todo = [item for item, record in pairs if record is None]
     tasks = stage.tasks_of(todo)
     skipped = run_stage(
@@ -136,7 +136,7 @@ def complete(
             without_record.append(ended.task.argument)
         else:
             stage.leave_out(ended)
-    made = replace(results, items=todo).find() if todo else FoundRecords(records=(), damaged=())
+    made = replace(results, items=todo).find() if todo else StoredRecords(records=(), damaged=())
     for item, record in zip(todo, made.records, strict=True):
         if record is None and item not in without_record:
             state = "damaged" if item.record_name in made.damaged else "missing"
@@ -146,16 +146,18 @@ def complete(
                 "shares, and does no other process write to it?"
             )
     again = iter(made.records)
-    records = tuple(next(again) if record is None else record for record in found.records)
+    records = tuple(next(again) if record is None else record for record in stored.records)
     names = frozenset(item.record_name for item in todo)
     return StageResult(records=records, made=names, skipped=tuple(skipped))
 
 
-def _checked(stage: Stage[_Item, R], found: FoundRecords[R], runtime: Runtime) -> FoundRecords[R]:
+def _checked(
+    stage: Stage[_Item, R], stored: StoredRecords[R], runtime: Runtime
+) -> StoredRecords[R]:
     """Remove the records whose files have changed since an unfinished run wrote them."""
     tasks: dict[str, Task] = {}
     indexes: dict[str, int] = {}
-    records = list(found.records)
+    records = list(stored.records)
     for index, (item, record) in enumerate(zip(stage.results.items, records, strict=True)):
         task = None if record is None or stage.check is None else stage.check(item, record)
         if task is not None:
@@ -170,10 +172,10 @@ def _checked(stage: Stage[_Item, R], found: FoundRecords[R], runtime: Runtime) -
         return ended.task.num_bytes
 
     if not tasks:
-        return found
+        return stored
     rules = TaskRules(on_result=add)
     run_stage(REUSE_STAGE, list(tasks.values()), runtime, num_done=0, rules=rules)
-    return replace(found, records=tuple(records))
+    return replace(stored, records=tuple(records))
 
 
 def run_stage(

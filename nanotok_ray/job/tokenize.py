@@ -30,10 +30,10 @@ from nanotok_ray.recipe import (
 )
 from nanotok_ray.shards import (
     ExpectedSlice,
-    FoundRecords,
     Output,
     Record,
     Results,
+    StoredRecords,
     assemble,
     expected_records,
     is_skipped,
@@ -123,14 +123,14 @@ def _image_token(source: SourceRecipe, known: Collection[str]) -> str:
     if source.image_token is not None:
         _check((source.image_token,), source, known)
         return source.image_token
-    found = image_token_of(known)
-    if found is None:
+    token = image_token_of(known)
+    if token is None:
         raise RecipeError(
             f"source {source.name!r} has images, and the tokenizer has none of the special tokens "
             f'{", ".join(IMAGE_TOKENS)}; add the line `extend = ["preset:seed"]` under '
             f"[tokenizer], or name another as source.{source.name}.image_token"
         )
-    return found
+    return token
 
 
 def _grounding(source: SourceRecipe, known: Collection[str]) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ class TokenizePlan:
     settings: Mapping[str, ShardSettings]
     tokenizer: Tokenizer
     expected: tuple[ExpectedSlice, ...]
-    found: FoundRecords[ShardRecord]
+    stored: StoredRecords[ShardRecord]
     """The existing records in the order of `expected`, without those of skipped slices."""
     max_skipped: int
     """The number of slices that may fail permanently and be skipped."""
@@ -161,7 +161,7 @@ class TokenizePlan:
     @property
     def records(self) -> tuple[Record[ShardRecord] | None, ...]:
         """The existing records in the order of `expected`; None for a slice to tokenize."""
-        return self.found.records
+        return self.stored.records
 
     @property
     def todo(self) -> list[ExpectedSlice]:
@@ -186,14 +186,16 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     """Return the slices of a plan with the records that exist in the output."""
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
-    found = _results(out, expected, tokenizer).find()
-    kept = [None if record is None or is_skipped(record) else record for record in found.records]
+    stored = _results(out, expected, tokenizer).find()
+    records = [
+        None if record is None or is_skipped(record) else record for record in stored.records
+    ]
     return TokenizePlan(
         plan=plan,
         settings=settings,
         tokenizer=tokenizer,
         expected=expected,
-        found=replace(found, records=tuple(kept)),
+        stored=replace(stored, records=tuple(records)),
         max_skipped=recipe.limits.max_skipped_slices,
         slice_deadline=recipe.limits.slice_deadline,
         limits=recipe.limits,
@@ -264,7 +266,7 @@ def tokenize(
         check=None if is_published else check,
         leave_out=leave_out,
     )
-    return complete(stage, runtime, found=tokenizing.found)
+    return complete(stage, runtime, stored=tokenizing.stored)
 
 
 def _reads(todo: Sequence[ExpectedSlice]) -> Iterable[list[ExpectedSlice]]:

@@ -84,7 +84,7 @@ def _learn_from(
 
 def _check(training: Training, counted: CountedSlices) -> None:
     work = Folder(training.recipe.output.work)
-    slices = [count_work.slice for count_work in counted.works]
+    slices = [count_work.slice for count_work in counted.items]
     check_limits(
         documents=sum(record.value.documents.in_ for record in counted.records),
         quarantined=counted.reasons,

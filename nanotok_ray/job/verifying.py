@@ -48,8 +48,8 @@ def verify(
         VerificationError: `deep` and `masks` are both set.
     """
 
-    def run(works: Sequence[SliceWork]) -> list[Result]:
-        return _check(works, runtime)
+    def run(items: Sequence[SliceWork]) -> list[Result]:
+        return _check(items, runtime)
 
     if deep and masks:
         raise VerificationError("deep and masks are two ways to compare: pass one of them")
@@ -58,9 +58,9 @@ def verify(
     return verify_output(folder, depth=depth, run=run)
 
 
-def _check(works: Sequence[SliceWork], runtime: Runtime) -> list[Result]:
+def _check(items: Sequence[SliceWork], runtime: Runtime) -> list[Result]:
     """Check slices as tasks; a slice that cannot be checked does not stop the others."""
-    tasks = [_task(work) for work in works]
+    tasks = [_task(work) for work in items]
     indexes = {id(task.argument): index for index, task in enumerate(tasks)}
     results: list[Result] = []
 

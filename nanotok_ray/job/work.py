@@ -172,16 +172,16 @@ def count_work(work: CountWork) -> int | AllBad:
             name=work.name,
             give_up_after=work.give_up_after,
         )
-    except AllBadError as found:
-        return _given_up(found, folder, listed=listed)
+    except AllBadError as error:
+        return _given_up(error, folder, listed=listed)
     write_record(folder, work.record_name, record)
     return _result([record], listed=listed)
 
 
-def _given_up(found: AllBadError, folder: Folder, *, listed: str) -> AllBad:
+def _given_up(error: AllBadError, folder: Folder, *, listed: str) -> AllBad:
     """List the documents quarantined so far. No record is written: the next run reads the slice."""
-    write_quarantine(folder, found.quarantined, name=listed)
-    return AllBad(documents=found.documents, listed=listed)
+    write_quarantine(folder, error.quarantined, name=listed)
+    return AllBad(documents=error.documents, listed=listed)
 
 
 def _result(records: Sequence[CountRecord | ShardRecord], *, listed: str) -> int | AllBad:
@@ -222,15 +222,15 @@ def reduce_work(work: ReduceWork) -> int:
 def tokenize_work(work: TokenizeWork) -> int | AllBad:
     """Tokenize a slice or both splits, write their records and return the bytes of text."""
     folder = Folder(work.out)
-    found = {expected: tokenized_record(folder, expected) for expected in work.expected}
-    done = [record.value for record in found.values() if record is not None]
-    todo = [expected for expected, record in found.items() if record is None]
+    records = {expected: tokenized_record(folder, expected) for expected in work.expected}
+    done = [record.value for record in records.values() if record is not None]
+    todo = [expected for expected, record in records.items() if record is None]
     listed = quarantine_name(work.slice, shard_key(work.slice, work.settings))
     if todo:
         try:
             done += _tokenize(todo, work, folder)
-        except AllBadError as found_bad:
-            return _given_up(found_bad, folder, listed=listed)
+        except AllBadError as error:
+            return _given_up(error, folder, listed=listed)
     return _result(done, listed=listed)
 
 
@@ -241,8 +241,8 @@ def reused_slice_problems(work: SliceWork) -> tuple[str, ...]:
 
 def tokenized_record(folder: Folder, expected: ExpectedSlice) -> Record[ShardRecord] | None:
     """Return the record of a finished slice, or None if it is unfinished or was skipped."""
-    found = finished_record(folder, expected.record_name, ShardRecord, key=expected.key)
-    return None if found is None or is_skipped(found) else found
+    record = finished_record(folder, expected.record_name, ShardRecord, key=expected.key)
+    return None if record is None or is_skipped(record) else record
 
 
 def _tokenize(

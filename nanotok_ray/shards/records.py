@@ -92,7 +92,7 @@ def write_record(folder: Folder, name: str, record: AnyRecord) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FoundRecords(Generic[R]):
+class StoredRecords(Generic[R]):
     """The records of finished results, and the damaged ones."""
 
     records: tuple[Record[R] | None, ...]
@@ -143,7 +143,7 @@ class Results(Generic[_Item, R]):
     published: Mapping[str, str] = field(default_factory=dict)
     """The sha256 (hex) of records by name, for records without a checksum."""
 
-    def find(self) -> FoundRecords[R]:
+    def find(self) -> StoredRecords[R]:
         """Find the records whose files exist with their sizes, by a few listings."""
         sizes = {name: size for top in self.below for name, size in self.folder.sizes(top).items()}
         names = [item.record_name for item in self.items]
@@ -172,7 +172,7 @@ class Results(Generic[_Item, R]):
 
         with ThreadPoolExecutor(max_workers=READERS) as pool:
             records = tuple(pool.map(read, self.items))
-        return FoundRecords(records=records, damaged=tuple(sorted(damaged)))
+        return StoredRecords(records=records, damaged=tuple(sorted(damaged)))
 
 
 def slice_results(

@@ -134,7 +134,7 @@ class SourceLoss:
         return max(len(self.gone) / self.files, self.gone_bytes / max(1, self.num_bytes))
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether no file remains."""
         return len(self.gone) == self.files
 

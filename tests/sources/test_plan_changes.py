@@ -155,7 +155,7 @@ def test_a_missing_val_file_gets_a_note_until_another_is_chosen(corpus, tmp_path
     sizes = [file.size for file in before.sources[0].files]
     assert (lost.num_bytes, lost.gone_bytes) == (sum(sizes), sizes[2])
     assert lost.share == max(1 / 3, sizes[2] / sum(sizes))
-    assert not lost.is_whole
+    assert not lost.is_complete
     (note,) = after.notes
     assert "'web' has no val split, because its validation file shard_00002.parquet is" in note
     assert make_plan(job, earlier=EarlierPlan(plan=before, resplit=True)).notes == ()

@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault in {None, Fault.RESET_AFTER, Fault.TRUNCATE}:
             answer = self._ask_server(body)
         if fault in {None, Fault.TRUNCATE}:
-            self._send(*answer, is_whole=fault is None)
+            self._send(*answer, is_complete=fault is None)
         elif fault in {Fault.RESET, Fault.RESET_AFTER}:  # instead of the end of a connection
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -207,7 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
             kept.append(("Content-Length", length))
         return answer.status, answer.reason, kept, found
 
-    def _send(self, status, reason, headers, body, *, is_whole=True):
+    def _send(self, status, reason, headers, body, *, is_complete=True):
         """Send an answer, or its head and half of its body."""
         self.send_response_only(status, reason)
         for name, value in headers:
@@ -216,4 +216,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body if is_whole else body[: len(body) // 2])
+            self.wfile.write(body if is_complete else body[: len(body) // 2])
