@@ -29,7 +29,7 @@ def finished(command, environment):
 
 CODE = """
 import json, os
-from nanotok_ray.job.engine import Task
+from nanotok_ray.job.task import Task
 from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.cluster.ray_executor import cluster_resources
 from nanotok_ray.cluster.session import ray_session
