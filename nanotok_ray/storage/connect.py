@@ -4,16 +4,15 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from typing import Any
-
-import fsspec.config
-from fsspec import AbstractFileSystem
-from fsspec.core import url_to_fs
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.errors import SourceError, how_to_install
 from nanotok_ray.storage.retries import attempt
 from nanotok_ray.storage.tree import Entry
 from nanotok_ray.units import parse_time
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 CONNECT_SECONDS = 10
 READ_SECONDS = 20
@@ -89,11 +88,9 @@ _OPTIONS: dict[str | None, Callable[[], Details]] = {
 
 def _configured(*schemes: str) -> Details:
     """Return the user's settings of a store in fsspec's configuration or environment variables."""
-    return {
-        key: value
-        for scheme in schemes
-        for key, value in fsspec.config.conf.get(scheme, {}).items()
-    }
+    from fsspec.config import conf  # noqa: PLC0415 - remote stores alone need it
+
+    return {key: value for scheme in schemes for key, value in conf.get(scheme, {}).items()}
 
 
 def _aiohttp_limits() -> object:
@@ -110,7 +107,7 @@ VERSION_KEYS = {*_ETAG_KEYS, *_TIME_KEYS}
 """Keys of a store's details of a file that identify its content."""
 
 
-def connect(url: str) -> tuple[AbstractFileSystem, str]:
+def connect(url: str) -> "tuple[AbstractFileSystem, str]":
     """Return the file system of a URL and the path in it; listings are never cached.
 
     Raises:
@@ -119,6 +116,8 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
             it too.
     """
     try:
+        from fsspec.core import url_to_fs  # noqa: PLC0415 - remote stores alone need it
+
         options = store_options(url) | {"use_listings_cache": False}
         file_system, path = attempt("connect to", url, lambda: url_to_fs(url, **options))
     except ImportError as error:
@@ -126,8 +125,10 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
         hint = f"; {how_to_install(extra)}" if extra else ""
         raise SourceError(f"cannot open {url}: {error}{hint}") from error
     except ValueError as error:
+        from fsspec import available_protocols  # noqa: PLC0415 - as above
+
         extra = extra_for(url)
-        if extra and not set(_SCHEME.findall(url)) <= set(fsspec.available_protocols()):
+        if extra and not set(_SCHEME.findall(url)) <= set(available_protocols()):
             hint = how_to_install(extra)  # adlfs itself registers `abfss` and `adl` with fsspec
         else:
             hint = (
@@ -144,7 +145,7 @@ def connect(url: str) -> tuple[AbstractFileSystem, str]:
 class RemoteTree:
     """The folders of one store."""
 
-    def __init__(self, file_system: AbstractFileSystem) -> None:
+    def __init__(self, file_system: "AbstractFileSystem") -> None:
         self._file_system = file_system
 
     def url(self, path: str) -> str:

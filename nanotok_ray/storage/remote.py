@@ -6,9 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import IO, BinaryIO, TypeVar
-
-from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+from typing import IO, TYPE_CHECKING, BinaryIO, TypeVar
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.formats import check_size
@@ -19,10 +17,13 @@ from nanotok_ray.storage.retries import attempt, causes, has_status, transient_e
 from nanotok_ray.storage.s3_object import s3_entry
 from nanotok_ray.storage.tree import Entry, check_name, walk
 
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
 _CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
 
 
-def supports_conditions(file_system: AbstractFileSystem) -> bool:
+def supports_conditions(file_system: "AbstractFileSystem") -> bool:
     """Return whether a store supports mode `xb`: S3, GCS and Azure, with packages since 2025."""
     protocol = file_system.protocol
     protocols = {protocol} if isinstance(protocol, str) else set(protocol)
@@ -254,6 +255,8 @@ class RemoteStore:
 
     def _discard(self, sink: IO[bytes], name: str) -> None:
         """Remove written data; failures do not hide the error that was raised before."""
+        from fsspec.spec import AbstractBufferedFile  # noqa: PLC0415 - remote stores alone need it
+
         with suppress(Exception):
             if isinstance(sink, AbstractBufferedFile):
                 sink.discard()

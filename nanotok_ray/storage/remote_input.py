@@ -5,8 +5,6 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from fsspec import AbstractFileSystem
-
 from nanotok_ray.errors import SourceError
 from nanotok_ray.storage.connect import VERSION_KEYS, RemoteTree, connect
 from nanotok_ray.storage.retries import attempt, has_status
@@ -15,6 +13,7 @@ from nanotok_ray.storage.tree import Entry
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+    from fsspec import AbstractFileSystem
 
 
 class SeekableFile(io.RawIOBase):
@@ -182,7 +181,7 @@ class RemoteInput(SeekableFile):
                 file.close()
 
 
-def _entry_of(file: IO[bytes], file_system: AbstractFileSystem, path: str) -> Entry:
+def _entry_of(file: IO[bytes], file_system: "AbstractFileSystem", path: str) -> Entry:
     """Return size, etag and time of an open file, with a request only if they are missing."""
     details = getattr(file, "details", None)
     if not isinstance(details, dict) or not details.keys() & VERSION_KEYS:
@@ -190,5 +189,5 @@ def _entry_of(file: IO[bytes], file_system: AbstractFileSystem, path: str) -> En
     return RemoteTree.entry(details)
 
 
-def _is_http(file_system: AbstractFileSystem) -> bool:
+def _is_http(file_system: "AbstractFileSystem") -> bool:
     return "http" in file_system.protocol

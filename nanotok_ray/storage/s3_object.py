@@ -4,19 +4,20 @@ s3fs requests an object's size and version before it reads, which costs as much 
 """
 
 from http import HTTPStatus
-
-from fsspec import AbstractFileSystem
-from fsspec.asyn import sync
+from typing import TYPE_CHECKING
 
 from nanotok_ray.storage.connect import Details, RemoteTree
 from nanotok_ray.storage.retries import has_status
 from nanotok_ray.storage.tree import Entry
 
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
 _FIRST_BYTES = 1 << 20
 """Bytes that opening fetches: the whole of a small object."""
 
 
-def s3_entry(file_system: AbstractFileSystem, path: str) -> Entry:
+def s3_entry(file_system: "AbstractFileSystem", path: str) -> Entry:
     """Return the entry of an object; a missing object is not searched as a folder.
 
     Raises:
@@ -26,12 +27,12 @@ def s3_entry(file_system: AbstractFileSystem, path: str) -> Entry:
     return _entry(path, answer, size=answer["ContentLength"])
 
 
-def _head(file_system: AbstractFileSystem, path: str) -> Details:
+def _head(file_system: "AbstractFileSystem", path: str) -> Details:
     answer: Details = file_system.call_s3("head_object", **_target(file_system, path))
     return answer
 
 
-def _target(file_system: AbstractFileSystem, path: str) -> Details:
+def _target(file_system: "AbstractFileSystem", path: str) -> Details:
     bucket, key, version = file_system.split_path(path)
     named = {"VersionId": version} if version else {}
     return {"Bucket": bucket, "Key": key, **named, **file_system.req_kw}
@@ -45,7 +46,7 @@ class S3Object:
     """One version of an object, with a position; reads ahead by a block."""
 
     def __init__(
-        self, file_system: AbstractFileSystem, path: str, *, block_bytes: int | None, at: int
+        self, file_system: "AbstractFileSystem", path: str, *, block_bytes: int | None, at: int
     ) -> None:
         """Open the object and fetch bytes at a position; a negative one is relative to the end."""
         self._file_system, self._path = file_system, path
@@ -103,6 +104,8 @@ class S3Object:
         return self._ask(f"{start}-{stop - 1}")[0] if start < stop else b""
 
     def _ask(self, wanted: str) -> tuple[bytes, Details]:
+        from fsspec.asyn import sync  # noqa: PLC0415 - remote stores alone need it
+
         options = _target(self._file_system, self._path) | self._condition
         answer = self._file_system.call_s3("get_object", Range=f"bytes={wanted}", **options)
         try:

@@ -214,12 +214,12 @@ def test_no_large_package_is_imported(code):
     assert imported(code) == set()
 
 
-def test_reading_shards_imports_only_numpy_and_a_tokenizer_also_fsspec(tmp_path):
+def test_reading_shards_and_tokenizers_imports_only_numpy(tmp_path):
     assert imported("from nanotok_ray import open_shards") == {"numpy"}
     learn = "Tokenizer.train_from_iterator(['ab ab'], 267)"
     load = f"Tokenizer.load({str(tmp_path)!r}).encode(['ab']) == [[256]]"
     code = f"from nanotok_ray import Tokenizer; {learn}.save({str(tmp_path)!r}); assert {load}"
-    assert imported(code) == {"fsspec", "numpy"}
+    assert imported(code) == {"numpy"}
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def check_ray() -> CheckResult:
 
 def check_packages(urls: Iterable[str]) -> Iterator[CheckResult]:
     """Check that the packages for these URLs are installed."""
-    from nanotok_ray.storage import extra_for  # noqa: PLC0415 - imports fsspec
+    from nanotok_ray.storage import extra_for  # noqa: PLC0415 - imports numpy
 
     extras = dict.fromkeys(filter(None, map(extra_for, urls)))
     for extra in extras:
