@@ -8,6 +8,10 @@ export PROPTEST_RNG_SEED ?= 1
 # Tests write thousands of small files, in memory if /dev/shm has more than 4 GiB available.
 export PYTEST_DEBUG_TEMPROOT ?= $(shell test "$$(df -m --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4096 2>/dev/null && echo /dev/shm)
 MUTANTS ?= 200
+CHAOS_ROUNDS ?= 20
+CHAOS_SEED ?= 1
+WHEEL_TARGETS ?= x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+MAX_WHEEL_BYTES := 6000000
 DEMO_TIMED = 'demo:$(DEMO)/corpus/docs/*.parquet:$(DEMO)/corpus/code/*.parquet'
 
 VENV := .venv
@@ -21,6 +25,8 @@ VERSIONS := .venv-versions
 MANYLINUX ?= manylinux_2_28
 CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
+BUILD_WHEEL = PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --zig \
+	--compatibility $(MANYLINUX) --target-dir rust/target/wheel --out dist
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet
 RUST_SOURCES := $(shell find rust \( -path rust/target -o -path rust/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name 'Cargo.lock' \) -print)
@@ -32,10 +38,10 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz wheel lock check check-long check-versions clean
+.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows version lock check check-long check-versions clean
 
 help:  ## List the commands
-	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 setup: $(INSTALLED) build  ## Make .venv with the locked packages and the compiled core
 
@@ -116,12 +122,37 @@ golden: build  ## Write the expected files of tests, and docs/api.md, from the c
 fuzz:  ## Fuzz the core with nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
-wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel (Python 3.10 and later, old glibc too) and the source distribution into dist/
+chaos: build  ## Run CHAOS_ROUNDS (20) jobs of each kind while workers, nodes, drivers and S3 fail
+	$(BIN)/python -m tests.jobs.chaos --rounds $(CHAOS_ROUNDS) --seed $(CHAOS_SEED)
+
+wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel of this processor (Python 3.10 and later, old glibc too) and the source distribution into dist/
+	@echo "compiling the Rust core for the wheel: two to four minutes"
 	rm -rf dist
-	PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --zig --compatibility $(MANYLINUX) --target-dir rust/target/wheel --out dist
+	$(BUILD_WHEEL)
 	$(BIN)/maturin sdist --out dist
 	$(ZIG)/bin/auditwheel show dist/*.whl
 	@ls dist/*
+
+wheels: $(INSTALLED) $(ZIG)/.installed  ## Build what a release has for Linux: wheels for x86_64 and aarch64 and the source distribution, and check them
+	@echo "compiling the Rust core for $(words $(WHEEL_TARGETS)) processors: two to four minutes each"
+	rm -rf dist
+	for target in $(WHEEL_TARGETS); do rustup target add $$target && $(BUILD_WHEEL) --target $$target || exit 1; done
+	$(BIN)/maturin sdist --out dist
+	for wheel in dist/*.whl; do $(ZIG)/bin/auditwheel show $$wheel || exit 1; done
+	$(ZIG)/bin/twine check --strict dist/*
+	@ls -l dist
+	@test -z "$$(find dist -size +$(MAX_WHEEL_BYTES)c)" || { echo "a file of dist/ has over $(MAX_WHEEL_BYTES) bytes"; exit 1; }
+
+smoke:  ## Install the wheel of dist/ into new environments, and use it as a trainer and as a job
+	$(PYTHON) -m tests.support.smoke dist --job
+
+version:  ## Print the version, which rust/Cargo.toml has
+	@sed -n '/^\[workspace\.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' rust/Cargo.toml
+
+lint-workflows: $(ZIG)/.installed  ## Check the workflows of .github/: schema, pinned actions, permissions
+	$(ZIG)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(ZIG)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(ZIG)/bin/zizmor --offline --no-progress .github
 
 lock: $(INSTALLED)  ## Write requirements/ from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
 	$(BIN)/pip install --quiet uv==0.13.8
@@ -136,11 +167,10 @@ check: build  ## Run everything that CI runs: style, types, layers, Rust tests, 
 check-long: build  ## Run everything else for hours: slow tests, 500 examples, fuzzing, chaos, peers, torch, wheel, versions
 	HYPOTHESIS_PROFILE=long PROPTEST_CASES=2560 PROPTEST_RNG_SEED=$$(date +%s) $(MAKE) test test-slow
 	$(MAKE) fuzz
-	$(BIN)/python -m tests.jobs.chaos --rounds 20
-	$(MAKE) peers test-torch wheel check-versions
+	$(MAKE) chaos peers test-torch wheel check-versions
 
-check-versions: build  ## Run the fast tests with other installed Pythons, and the oldest and newest ray, pyarrow and numpy
-	$(BIN)/python -m tests.support.versions --folder $(VERSIONS)
+check-versions: build  ## Run the fast tests with other installed Pythons, and the oldest and newest ray, pyarrow and numpy (ROWS=3.10-oldest)
+	$(BIN)/python -m tests.support.versions --folder $(VERSIONS) $(ROWS:%=--row %)
 
 clean:  ## Remove build outputs, but not .venv, .venv-peers, .venv-torch and .venv-zig
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -159,7 +189,7 @@ $(PEERS)/.installed: tests/peers/requirements.txt tests/peers/requirements-alone
 
 $(ZIG)/.installed: Makefile
 	test -x $(ZIG)/bin/python || $(PYTHON) -m venv $(ZIG)
-	$(ZIG)/bin/pip install --quiet ziglang==0.17.1 auditwheel==6.8.2
+	$(ZIG)/bin/pip install --quiet ziglang==0.17.1 auditwheel==6.8.2 check-jsonschema==0.39.0 twine==7.0.0 zizmor==1.32.0
 	touch $@
 
 $(TORCH)/.installed: $(LOCK) pyproject.toml
@@ -169,7 +199,7 @@ $(TORCH)/.installed: $(LOCK) pyproject.toml
 	touch $@
 
 $(CORE): $(INSTALLED) $(RUST_SOURCES) pyproject.toml
-	@echo "compiling the Rust core: about two minutes"
+	@echo "compiling the Rust core: two to four minutes"
 	MATURIN_PEP517_ARGS=--locked $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 

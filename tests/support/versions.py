@@ -1,9 +1,10 @@
 """Run the fast tests on other Pythons, with the oldest and newest ray, pyarrow and numpy.
 
-    python -m tests.support.versions [--folder .venv-versions] [PYTEST ARGUMENT...]
+    python -m tests.support.versions [--folder .venv-versions] [--row ROW] [PYTEST ARGUMENT...]
 
 The oldest versions are the bounds of pyproject.toml; the newest are those that pip selects. A
-missing Python is named and skipped. The core must be built; the same build serves all Pythons.
+missing Python is named and skipped, but fails a row that `--row` names, such as 3.10-oldest. The
+core must be built; the same build serves all Pythons.
 """
 
 import argparse
@@ -26,6 +27,7 @@ ROWS = (
     ("3.14", "newest"),
 )
 """Versions of Python, and the packages that are installed for each."""
+MISSING = "this machine has no such Python"
 BOUNDED = ("ray", "pyarrow", "numpy")
 TESTS = ("-m", "not ray and not slow", "-n", "2", "--dist", "loadfile", "-q")
 RAY_TESTS = ("tests/cluster/test_session_ray.py", "-q")
@@ -88,15 +90,17 @@ def main() -> int:
     """Run all rows and print their results; the exit code is 1 if tests failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv-versions")
+    rows_by_name = {"-".join(row): row for row in ROWS}
+    parser.add_argument("--row", action="append", choices=rows_by_name, help="default: all rows")
     arguments, others = parser.parse_known_args()
     left_out = [f"--ignore={path}" for path in LEFT_OUT]
     left_out += [f"--deselect={test}" for test in DESELECTED]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     rows = {}
-    for version, which in ROWS:
+    for version, which in map(rows_by_name.get, arguments.row or rows_by_name):
         python = made_environment(arguments.folder, version, which)
         if python is None:
-            rows[version, which] = "this machine has no such Python"
+            rows[version, which] = MISSING
             continue
         runs = [[*TESTS, *left_out, *others], *([] if others else [RAY_TESTS])]
         codes = [
@@ -108,7 +112,7 @@ def main() -> int:
         rows[version, which] = "failed" if any(codes) else "passed"
     for (version, which), outcome in rows.items():
         sys.stdout.write(f"Python {version}, {which} packages: {outcome}\n")
-    return int("failed" in rows.values())
+    return int("failed" in rows.values() or (bool(arguments.row) and MISSING in rows.values()))
 
 
 if __name__ == "__main__":
