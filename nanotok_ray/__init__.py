@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from nanotok_ray.tokenizer.train import learn
 
 __version__ = "0.1.0"
+"""That of rust/Cargo.toml, stated again: the core and these modules can be of two versions, which
+`nanotok doctor` reports. A test compares all places.
+"""
 
 __all__ = [
     "SPECIAL_TOKENS",

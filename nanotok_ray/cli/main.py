@@ -93,7 +93,7 @@ nanotok = Group(
             is_eager=True,
             expose_value=False,
             callback=_print_version,
-            help="Show the versions of nanotok_ray, its core, Ray and Python.",
+            help="Show the versions of nanotok_ray, its core, Ray and Python, and the CPU level.",
         )
     ],
 )

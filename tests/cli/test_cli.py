@@ -311,10 +311,16 @@ def test_inputs_are_accepted_before_and_after_options(words):
     assert (values["tokenizer"], values["files"], values["ids"]) == ("T", ("a", "b"), (3,))
 
 
-def test_the_version_names_the_core_ray_and_python(capsys):
-    assert main(["--version"]) == 0
-    printed = r"nanotok_ray \S+, core \S+ \w+ \S+, Ray \d\S+, Python 3\.\S+\n"
-    assert re.fullmatch(printed, capsys.readouterr().out)
+@pytest.mark.parametrize(
+    ("forced", "level"), [("portable", "portable"), ("vax", r"unknown \(NANOTOK_CPU=vax\)")]
+)
+def test_the_version_names_the_core_its_cpu_level_ray_and_python(forced, level):
+    command = [sys.executable, "-c", "from nanotok_ray.cli import main; main(['--version'])"]
+    environment = os.environ | {"NANOTOK_CPU": forced}  # the level is chosen once in a process
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    core = rf"core \S+ \w+ \S+, CPU level {level}"
+    printed = rf"nanotok_ray \S+, {core}, Ray \d\S+, Python 3\.\S+\n"
+    assert re.fullmatch(printed, done.stdout)
 
 
 def test_help_starts_quickly():

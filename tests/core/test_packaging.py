@@ -49,10 +49,44 @@ def names(requirements):
     return found - {"nanotok-ray"}
 
 
-def test_version_and_license_are_the_same_everywhere(project):
-    workspace = tomllib.loads((ROOT / "rust" / "Cargo.toml").read_text())["workspace"]["package"]
-    assert project["version"] == nanotok_ray.__version__ == workspace["version"]
-    assert project["license"] == workspace["license"] == "MIT"
+def cargo(*folders):
+    return tomllib.loads(ROOT.joinpath("rust", *folders, "Cargo.toml").read_text())
+
+
+VERSION = cargo()["workspace"]["package"]["version"]
+
+VERSIONS_IN_TEXT = {
+    "CHANGELOG.md": r"^## \[?(\d+\.\d+\.\d+)",
+    "CITATION.cff": r"^version: (.+)$",
+    "README.md": r"\*\*nanotok_ray (\S+)\*\*",
+    "cluster.yaml": r"/nanotok:([0-9.]+)-ray",
+    "deploy/*": r"/nanotok:([0-9.]+)-ray",
+    "docs/*.md": r"nanotok_ray-([0-9.]+)-",
+    "rust/Cargo.lock": r'name = "nanotok.*"\nversion = "(.+)"',
+    "rust/fuzz/Cargo.lock": r'name = "nanotok.*"\nversion = "(.+)"',
+}
+"""Where a file repeats the version; of CHANGELOG.md, the newest one that has a section."""
+
+
+def test_the_version_is_that_of_the_rust_workspace(project):
+    assert "version" not in project
+    assert project["dynamic"] == ["version"]
+    assert nanotok_ray.__version__ == VERSION
+    assert nanotok_ray._core.__build__.split()[0] == VERSION
+    assert cargo("fuzz")["package"]["version"] == VERSION
+    done = subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, check=True)
+    assert done.stdout.decode() == f"{VERSION}\n"
+
+
+@pytest.mark.parametrize("name", VERSIONS_IN_TEXT)
+def test_a_file_that_repeats_the_version_has_the_same(name):
+    texts = [path.read_text("utf-8") for path in ROOT.glob(name) if path.is_file()]
+    stated = re.findall(VERSIONS_IN_TEXT[name], "\n".join(texts), re.MULTILINE)
+    assert {*(stated[:1] if name == "CHANGELOG.md" else stated)} == {VERSION}
+
+
+def test_the_license_is_the_same_everywhere(project):
+    assert project["license"] == cargo()["workspace"]["package"]["license"] == "MIT"
     assert (ROOT / "LICENSE").read_text().startswith("MIT License")
 
 

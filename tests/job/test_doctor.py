@@ -171,7 +171,7 @@ def test_the_core_must_have_this_version(monkeypatch, build, status):
 
 def test_a_missing_core_and_an_old_python_are_reported(monkeypatch):
     version, profile, target = software.core_build().split(" ")
-    assert (version, profile) == (PROJECT["version"], "release")
+    assert (version, profile) == (software.nanotok_ray.__version__, "release")
     assert target.endswith("-linux")
 
     def missing():

@@ -3,6 +3,7 @@
 The checks read metadata of distributions; they import neither Ray nor the package of a store.
 """
 
+import os
 import platform
 import re
 import sys
@@ -11,7 +12,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 import nanotok_ray
-from nanotok_ray.errors import how_to_install
+from nanotok_ray.errors import TokenizerError, how_to_install
 from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 
 OLDEST_RAY = (2, 59)
@@ -44,11 +45,11 @@ def check_software() -> Iterator[CheckResult]:
 def versions() -> str:
     """Return a line with the installed versions, without importing Ray."""
     try:
-        build = core_build()
+        core = f"{core_build()}, CPU level {_cpu_level()}"
     except ImportError:
-        build = "missing"
+        core = "missing"
     version, ray = nanotok_ray.__version__, ray_version() or "missing"
-    return f"nanotok_ray {version}, core {build}, Ray {ray}, Python {platform.python_version()}"
+    return f"nanotok_ray {version}, core {core}, Ray {ray}, Python {platform.python_version()}"
 
 
 def check_python() -> CheckResult:
@@ -69,6 +70,15 @@ def core_build() -> str:
     from nanotok_ray import _core  # noqa: PLC0415 - a missing core must not hide all else
 
     return str(getattr(_core, "__build__", "of an unknown version"))
+
+
+def _cpu_level() -> str:
+    from nanotok_ray._core import cpu_level  # noqa: PLC0415 - as above
+
+    try:
+        return cpu_level()
+    except TokenizerError:
+        return f"unknown (NANOTOK_CPU={os.environ['NANOTOK_CPU']})"
 
 
 def check_core() -> CheckResult:
