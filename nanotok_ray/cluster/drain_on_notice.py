@@ -4,7 +4,6 @@ Run it as `python -m nanotok_ray.cluster.drain_on_notice aws`.
 """
 
 import argparse
-import fcntl
 import json
 import logging
 import math
@@ -258,6 +257,8 @@ def main(arguments: Sequence[str]) -> int:
 
 def _lock(path: Path) -> IO[str] | None:
     """Return a file locked until this process ends, or None if another one has locked it."""
+    import fcntl  # noqa: PLC0415 - Windows has no such module
+
     held = path.open("a")
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,5 @@
 """Named split patterns, splitting a text, and the default number of threads."""
 
-import os
 import re
 import sys
 from functools import lru_cache
@@ -8,6 +7,7 @@ from functools import lru_cache
 from nanotok_ray import _core
 from nanotok_ray.documents import to_utf8
 from nanotok_ray.errors import PatternError
+from nanotok_ray.system import usable_cpus
 
 _CONTRACTION = r"'(?i:[sdmt]|ll|ve|re)"
 _LETTERS = r"[^\r\n\p{L}\p{N}]?+\p{L}+"
@@ -85,4 +85,4 @@ def default_threads() -> int:
         worker = getattr(ray.get_runtime_context(), "worker", None)
         if getattr(worker, "mode", None) == ray.WORKER_MODE:
             return 1
-    return len(os.sched_getaffinity(0))
+    return usable_cpus()

@@ -9,6 +9,12 @@ from urllib.parse import unquote
 
 from nanotok_ray.errors import CorruptOutputError
 
+_NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+_READ_FLAGS: int = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT")
+)
+"""Windows has the last two of these, other systems the first two."""
+
 
 def is_inner_name(name: str) -> bool:
     """Return whether a name refers to a file inside a folder.
@@ -87,7 +93,7 @@ class InnerFiles:
         """
         path = self.path(name)
         try:
-            return open_regular(path, os.O_NOFOLLOW)
+            return open_regular(path, _NO_FOLLOW)
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
@@ -102,7 +108,7 @@ def open_regular(path: str, flags: int = 0) -> int:
         CorruptOutputError: The path is a pipe, a socket or a device.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+        descriptor = os.open(path, _READ_FLAGS | flags)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket
             raise CorruptOutputError(not_regular(path)) from error

@@ -56,6 +56,7 @@ from nanotok_ray.job.journal import (
 from nanotok_ray.job.journal_writer import CLOSE_SECONDS, Journal
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
+from nanotok_ray.system import usable_cpus
 from nanotok_ray.units import without_secrets
 
 MAX_ATTEMPTS = 10_000
@@ -132,7 +133,7 @@ def run_head(recipe: Recipe, command: str, executor: str, *, run: int, began: fl
         python=platform.python_version(),
         ray_job="",
         ray="",
-        cpus=len(os.sched_getaffinity(0)),
+        cpus=usable_cpus(),
         nodes=1,
         recipe=without_secrets(recipe.text),
         work=without_secrets(recipe.output.work),

@@ -22,6 +22,7 @@ from nanotok_ray.formats import MAX_JSON_BYTES, Number, dump, load
 from nanotok_ray.job.events import Activity, Event, Note, OnEvent, StageEnded, StageStarted
 from nanotok_ray.job.holder import Holder
 from nanotok_ray.storage import Folder
+from nanotok_ray.system import boot_seconds
 
 LEASE_FOLDER = "run/lease"
 HELD, RELEASED = "held", "released"
@@ -167,7 +168,7 @@ RELEASE_SECONDS = 2.0
 class Clock:
     """Functions that return the time and wait, which tests replace."""
 
-    now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+    now: Callable[[], float] = boot_seconds
     """Seconds that include the time in which the machine is suspended."""
     sleep: Callable[[float], None] = time.sleep
     wall: Callable[[], float] = time.time

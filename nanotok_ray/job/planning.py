@@ -1,6 +1,5 @@
 """The plan of a job and an estimate of its time, without running it."""
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from nanotok_ray.job.plan_text import Estimate, FrozenPlan, StageEstimate
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice, SliceReading, TimeIsUpError
 from nanotok_ray.storage import Folder
+from nanotok_ray.system import usable_cpus
 from nanotok_ray.tokenizer import NUM_BYTES, Tokenizer, TrainSettings, learn_merges
 from nanotok_ray.units import few
 
@@ -196,7 +196,7 @@ def plan_job(
     last = stages_of_last_run(out)
     known = last if cpus is None else {}
     rates = _rates(announced, recipe, last=known, rate=rate, on_event=on_event)
-    cpus = cpus or len(os.sched_getaffinity(0))
+    cpus = cpus or usable_cpus()
     stages = _stage_estimates(announced, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
     for slice_ in _reads(announced.todo.get("tokenize", ())):

@@ -19,6 +19,7 @@ from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.formats import SHARDS_INDEX_NAME, StoredShard, check_size
 from nanotok_ray.loader.files import Bytes, map_file
 from nanotok_ray.storage import Folder, RemoteInput
+from nanotok_ray.system import user_id
 
 if TYPE_CHECKING:
     from nanotok_ray.storage import Entry
@@ -173,7 +174,7 @@ def cache_folder() -> Path:
     for folder, is_shared in tried:
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            is_ours = not is_shared or folder.stat().st_uid == os.getuid()
+            is_ours = not is_shared or folder.stat().st_uid == user_id()
             if is_ours and os.access(folder, os.W_OK | os.X_OK):
                 return folder
     names = ", ".join(str(folder) for folder, _ in tried)
@@ -189,7 +190,7 @@ def _candidates() -> Iterator[tuple[Path, bool]]:
     else:
         with suppress(RuntimeError):  # a user without a home folder
             yield Path.home() / ".cache" / "nanotok_ray", False
-    yield Path(tempfile.gettempdir()) / f"nanotok_ray-{os.getuid()}", True
+    yield Path(tempfile.gettempdir()) / f"nanotok_ray-{user_id()}", True
 
 
 class RemoteFiles:

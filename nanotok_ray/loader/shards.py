@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import resource
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
@@ -37,6 +36,7 @@ from nanotok_ray.loader.shard import (
     open_shard,
     stored_files,
 )
+from nanotok_ray.system import file_limits
 from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ MAX_FILES = 40_000
 
 _LOCK = threading.Lock()
 """Shared by all objects: a fork acquires it too, so that a child never inherits it locked."""
-os.register_at_fork(
-    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
-)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(
+        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+    )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -84,8 +85,10 @@ class OpenShardCache:
 
 def max_files() -> int:
     """Return how many files can be mapped: half of the number that the process can open."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_FILES if limit == resource.RLIM_INFINITY else min(MAX_FILES, limit // 2)
+    limits = file_limits()
+    if limits is None or limits.now is None:
+        return MAX_FILES
+    return min(MAX_FILES, limits.now // 2)
 
 
 _BLOCK_BYTES = 4 << 20

@@ -23,6 +23,7 @@ from nanotok_ray.errors import CorruptOutputError, DiskFullError
 from nanotok_ray.formats import InnerFiles, check_size, not_regular, open_regular
 from nanotok_ray.storage.retries import attempt, named, transient_errors
 from nanotok_ray.storage.tree import check_name, is_temporary
+from nanotok_ray.system import has_processes
 from nanotok_ray.units import format_bytes
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ class LocalInput(io.FileIO):
 
     def readinto(self, buffer: "WriteableBuffer", /) -> int:
         """Fill a buffer, or the start of it; return 0 at the end."""
-        return attempt("read", self._path, lambda: os.readv(self.fileno(), [buffer]))
+        return attempt("read", self._path, lambda: self._read_once(buffer))
+
+    def _read_once(self, buffer: "WriteableBuffer") -> int:
+        if hasattr(os, "readv"):
+            return os.readv(self.fileno(), [buffer])
+        return super().readinto(buffer) or 0  # Windows
 
     read = io.RawIOBase.read  # type: ignore[assignment] # these call `readinto`
     readall = io.RawIOBase.readall
@@ -337,7 +343,9 @@ def _temporary_name(name: str) -> str:
 
 
 def writer_is_alive(name: str) -> bool | None:
-    """Return whether the process that writes a temporary file is alive, or None on other hosts.
+    """Return whether the process that writes a temporary file is alive, or None if unknown.
+
+    It is unknown on other hosts and outside of Linux.
 
     It counts as alive if the name is not that of a temporary file of this software.
 
@@ -349,7 +357,7 @@ def writer_is_alive(name: str) -> bool | None:
         return True
     if not matched[1].endswith(f".{socket.gethostname()[:_MAX_HOST_CHARS]}"):
         return None
-    return Path(f"/proc/{matched[2]}").exists()
+    return Path(f"/proc/{matched[2]}").exists() if has_processes() else None
 
 
 def _link(temporary: Path, path: Path) -> bool:
@@ -363,6 +371,8 @@ def _link(temporary: Path, path: Path) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
+    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with named(str(folder)):

@@ -26,7 +26,7 @@ _ERRNOS = {
     errno.ENETDOWN,
     errno.ENETUNREACH,
     errno.EPIPE,
-    errno.EREMOTEIO,  # s3fs: InternalError
+    getattr(errno, "EREMOTEIO", errno.EIO),  # s3fs: InternalError; Linux alone has it
     errno.ESTALE,  # NFS
     errno.ETIMEDOUT,
 }

@@ -263,7 +263,7 @@ def test_a_forced_or_unknown_cpu_level_is_reported(monkeypatch):
 
 @pytest.mark.parametrize(("soft", "status"), [(1024, "warn"), (65_536, "ok"), (-1, "ok")])
 def test_a_low_limit_of_open_files_is_reported(monkeypatch, soft, status):
-    monkeypatch.setattr(machine.resource, "getrlimit", lambda _: (soft, -1))
+    monkeypatch.setattr("resource.getrlimit", lambda _: (soft, -1))
     assert machine.check_open_files().status == status
 
 

@@ -2,8 +2,8 @@
 
 import os
 import re
-import resource
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import local_path
 from nanotok_ray.job.doctor.result import CheckResult, Status, failure, passed, warning
 from nanotok_ray.recipe import Recipe
+from nanotok_ray.system import disk_space, file_limits, usable_cpus
 from nanotok_ray.units import format_bytes
 
 _UNLIMITED = 1 << 60  # v1 uses a number near 2**63 for "no limit"
@@ -104,14 +105,17 @@ def check_machine() -> Iterator[CheckResult]:
     """Check the resources of this machine that a job needs."""
     yield check_cpus()
     yield check_cpu_level()
-    yield check_memory()
+    is_linux = sys.platform == "linux"
+    if is_linux:
+        yield check_memory()
     yield check_open_files()
-    yield check_shared_memory()
+    if is_linux:
+        yield check_shared_memory()
 
 
 def check_cpus(root: Path = Path("/")) -> CheckResult:
     """Check the number of usable CPUs: a limit that Ray does not see slows every task."""
-    name, usable, limit = "CPUs", len(os.sched_getaffinity(0)), cpu_limit(root)
+    name, usable, limit = "CPUs", usable_cpus(), cpu_limit(root)
     found = f"{usable} usable of {os.cpu_count()}"
     if limit is not None and limit < usable:
         return warning(
@@ -160,19 +164,21 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
 
 def check_open_files() -> CheckResult:
     """Check the limit of open files of a process: Ray's head opens several for each worker."""
-    name = "open files"
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    raised = f"may be raised to {_limit_text(hard)}" if hard != soft else "may not be raised"
-    found = f"at most {_limit_text(soft)} (ulimit -n), {raised}"
-    if soft != resource.RLIM_INFINITY and soft < MIN_OPEN_FILES:
-        how = "ulimit -n" if hard != soft else "ask your administrator for ulimit -n"
+    name, limits = "open files", file_limits()
+    if limits is None:
+        return passed(name, "Windows has no limit of a process")
+    is_fixed = limits.now == limits.raised
+    raised = "may not be raised" if is_fixed else f"may be raised to {_limit_text(limits.raised)}"
+    found = f"at most {_limit_text(limits.now)} (ulimit -n), {raised}"
+    if limits.now is not None and limits.now < MIN_OPEN_FILES:
+        how = "ask your administrator for ulimit -n" if is_fixed else "ulimit -n"
         advice = f"for a head of many workers, {how} {MIN_OPEN_FILES} before Ray starts"
         return warning(name, found, advice)
     return passed(name, found)
 
 
-def _limit_text(limit: int) -> str:
-    return "any number" if limit == resource.RLIM_INFINITY else f"{limit:,}"
+def _limit_text(limit: int | None) -> str:
+    return "any number" if limit is None else f"{limit:,}"
 
 
 def check_shared_memory() -> CheckResult:
@@ -180,13 +186,12 @@ def check_shared_memory() -> CheckResult:
     name = "shared memory"
     advice = "start the container with --shm-size=2g, or Ray keeps its objects on disk"
     try:
-        status = os.statvfs(SHARED_MEMORY)
+        space = disk_space(SHARED_MEMORY)
     except OSError as error:
         found = f"{SHARED_MEMORY}: {error.strerror}"
         return warning(name, found, advice)
-    size, free = (blocks * status.f_frsize for blocks in (status.f_blocks, status.f_bavail))
-    found = f"{free / 1e9:.1f} GB free of {size / 1e9:.1f} GB in {SHARED_MEMORY}"
-    if free < MIN_SHARED_MEMORY:
+    found = f"{space.free / 1e9:.1f} GB free of {space.total / 1e9:.1f} GB in {SHARED_MEMORY}"
+    if space.free < MIN_SHARED_MEMORY:
         return warning(name, found, advice)
     return passed(name, found)
 
@@ -199,20 +204,19 @@ def check_disk(folder: str) -> CheckResult:
     """Check the disk of a local folder, which need not exist."""
     name = "disk"
     try:
-        status = os.statvfs(_existing(folder))
+        space = disk_space(_existing(folder))
     except OSError as error:
         return failure(name, f"{folder}: {error.strerror}", "name another one")
-    free, total = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
-    found = f"{folder}: {format_bytes(free)} free of {format_bytes(total)}"
-    has_inodes = status.f_files > 0  # some file systems do not count them
+    found = f"{folder}: {format_bytes(space.free)} free of {format_bytes(space.total)}"
+    has_inodes = space.inodes > 0  # some file systems do not count them
     if has_inodes:
-        found += f", {status.f_favail:,} inodes free of {status.f_files:,}"
-    if free == 0 or (has_inodes and status.f_favail == 0):
+        found += f", {space.free_inodes:,} inodes free of {space.inodes:,}"
+    if space.free == 0 or (has_inodes and space.free_inodes == 0):
         return failure(name, found, "it is full: free some space")
-    if free < MIN_FREE or free < MIN_SHARE * total:
+    if space.free < MIN_FREE or space.free < MIN_SHARE * space.total:
         advice = "free some space: shards take 2 or 4 bytes per token, and work/ holds the counts"
         return warning(name, found, advice)
-    if has_inodes and status.f_favail < MIN_SHARE * status.f_files:
+    if has_inodes and space.free_inodes < MIN_SHARE * space.inodes:
         advice = "remove small files, or make slices larger (limits.slice_bytes)"
         return warning(name, found, advice)
     return passed(name, found)
