@@ -186,17 +186,6 @@ def check_text(line: Raw) -> Raw | Rejected:
     return line if position is None else Rejected(invalid_utf8(position))
 
 
-def text_of(line: Raw, *, field: str) -> Raw | Rejected:
-    """Return one field of a JSON object as UTF-8, or the reason why there is none.
-
-    >>> text_of(b'{"text": "hello"}', field="text")
-    b'hello'
-    >>> text_of(b'{"text": null}', field="text")
-    Rejected(reason="field is null: 'text'")
-    """
-    return text_and_id(line, field=field, id_field=None)[0]
-
-
 def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
     """Return a string field and the id as UTF-8; the id is empty if it is missing.
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.sources.json_lines import Rejected, text_and_id, text_and_id_of_long, text_of
+from nanotok_ray.sources.json_lines import Rejected, text_and_id, text_and_id_of_long
 from nanotok_ray.sources.lines import split_plain
 from nanotok_ray.sources.parquet_rows import json_of, objects_of, unfit
 from nanotok_ray.sources.stored import invalid_at
@@ -69,7 +69,7 @@ def test_memory_is_that_of_the_text():
     line = bytearray(json.dumps({"text": text}, ensure_ascii=False).encode())
     del text
     tracemalloc.start()
-    document = text_of(line, field="text")
+    document, _ = text_and_id(line, field="text", id_field=None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert not isinstance(document, Rejected)
