@@ -4,20 +4,26 @@ import errno
 import json
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from nanotok_ray.api import export, verify_export
+from nanotok_ray import api
+from nanotok_ray.api import verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError, TransientIOError
 from nanotok_ray.exports import Llmc, Mds, Raw, check_unit, export_unit, parse_layout, unit_problems
 from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
 from nanotok_ray.job.lease import lease_in_force, leased
 from nanotok_ray.storage import Folder
+from tests.support.executors import InProcess
 from tests.support.lease_elsewhere import renew_while_others_wait
 from tests.support.made_output import BOS, MadeSource, export_here, made_output, works_of
 from tests.support.small_corpus import contents
+
+export = partial(api.export, executor=InProcess())
+"""In one thread, as the process that a test ends would be alone."""
 
 LONG = [BOS, *range(4000)]
 TEXT = MadeSource(name="web", shards=[[[BOS, 5, 6], [BOS]], [[BOS, 9, 9, 9], LONG]])
