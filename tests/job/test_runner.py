@@ -1,5 +1,6 @@
 """The runner: attempts, causes of failures, slow and silent attempts."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -216,7 +217,7 @@ def test_closing_the_results_cancels_what_is_in_flight():
     results = run_tasks(tasks_of(3), pool_of=lambda _: pool)
     assert next(results).task.name == "slice 0"
     results.close()
-    assert [each.ends is not None for each in pool.attempts] == [True] * 3
+    assert all(each.ends < math.inf for each in pool.attempts)
 
 
 def test_notes_end_after_the_first_five():
