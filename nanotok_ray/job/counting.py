@@ -164,16 +164,16 @@ def cut_of(
     The second value is None if the slices together do not exceed the limit.
     """
     total = 0
-    before_cut: list[CountWork] = []
+    selected: list[CountWork] = []
     for work in items:
         if work.name in passed_over:
             continue
         points = _points(known[work.name])
         if total + points > limit:
-            return before_cut, (work, limit - total)
+            return selected, (work, limit - total)
         total += points
-        before_cut.append(work)
-    return before_cut, None
+        selected.append(work)
+    return selected, None
 
 
 def _points_per_byte(items: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]) -> float:
@@ -307,12 +307,12 @@ def _count_up_to(
     known |= finished_counts(items)
     while chosen := next_round(items, known, passed_over=left_out, limit=limit):
         run(chosen)
-    before_cut, cut = cut_of(items, known, passed_over=left_out, limit=limit)
+    selected, cut = cut_of(items, known, passed_over=left_out, limit=limit)
     if cut is not None:
         work, budget = cut
-        before_cut.append(training.work(work.slice, budget=budget))
-        run(before_cut[-1:])
-    return counted_of(before_cut, known, skipped)
+        selected.append(training.work(work.slice, budget=budget))
+        run(selected[-1:])
+    return counted_of(selected, known, skipped)
 
 
 def counted_of(

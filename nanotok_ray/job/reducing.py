@@ -323,8 +323,8 @@ def _summed(
         return list(items)
     if next_round(items, known, passed_over=(), limit=limit):
         return None
-    before_cut, cut = cut_of(items, known, passed_over=(), limit=limit)
+    selected, cut = cut_of(items, known, passed_over=(), limit=limit)
     if cut is not None:
         work, budget = cut
-        before_cut.append(training.work(work.slice, budget=budget))
-    return before_cut
+        selected.append(training.work(work.slice, budget=budget))
+    return selected
