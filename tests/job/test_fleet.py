@@ -1,5 +1,7 @@
 """A whole job on three nodes while drivers, workers and nodes die: all bytes are the same."""
 
+import re
+
 import pytest
 
 from nanotok_ray.api import prepare
@@ -17,6 +19,13 @@ def write_recipe(root, name):
     path = root / f"{name}.toml"
     path.write_text(RECIPE.format(root=root / "in", out=root / name).replace("3000", "1500"))
     return path
+
+
+def num_counted(log):
+    """Return, for each driver, the number of slices that had counts when it started."""
+    started = re.findall(r"StageStarted\(stage='count', todo=\d+, num_done=(\d+)", log)
+    assert len(started) == 2, started
+    return [int(number) for number in started]
 
 
 def test_nothing_is_lost_or_repeated_when_any_process_dies(tmp_path, in_process):
@@ -43,7 +52,8 @@ def test_nothing_is_lost_or_repeated_when_any_process_dies(tmp_path, in_process)
         nodes.remove_node()
         gate.touch()
         second.finish()
-    assert f"num_done={kept}" in log.read_text()
+    # A worker whose driver has died can still complete the slice that it has.
+    assert kept <= num_counted(log.read_text())[1] < counted
     prepare(load_recipe(str(write_recipe(tmp_path, "quiet"))))
     assert differing(tmp_path / "out", tmp_path / "quiet") == []
     assert differing(tmp_path / "out-work", tmp_path / "quiet-work") == []
