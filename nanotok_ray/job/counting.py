@@ -1,23 +1,32 @@
 """The counting stage: which slices are counted for learning, and up to which character."""
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanotok_ray import _core
 from nanotok_ray.counts import CountSettings, resolve_pattern
 from nanotok_ray.errors import PlanError
-from nanotok_ray.formats import CountRecord, key_of
+from nanotok_ray.formats import CountRecord, MergeRecord, SumRecord, key_of
 from nanotok_ray.job.bad_documents import GivingUp, give_up_after
+from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import Stage, TaskRules, complete
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.work import CountWork, count_work
+from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, count_work
 from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
-from nanotok_ray.shards import Record, Results
+from nanotok_ray.shards import Record, Results, StoredRecords
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_Work = TypeVar("_Work", CountWork, MergeWork, ReduceWork)
+R = TypeVar("R", CountRecord, MergeRecord, SumRecord)
 
 LEARN_FORMAT = "nanotok-learn 3"
 
@@ -121,72 +130,6 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
     return Training(recipe=recipe, slices=slices, settings=settings)
 
 
-def next_round(
-    items: Sequence[CountWork],
-    known: Mapping[str, Record[CountRecord]],
-    *,
-    passed_over: Container[str],
-    limit: int,
-) -> list[CountWork]:
-    """Return the slices to count next, none if the counted ones reach the limit or are all.
-
-    A slice is chosen if the slices before it are not expected to reach the limit. The first round
-    assumes one code point per byte, which is the maximum, so that no slice is counted needlessly.
-    Later rounds use the ratio of the slices that were counted.
-    """
-    rate = _points_per_byte(items, known)
-    expected, chosen = 0.0, []
-    is_known = True
-    for work in items:
-        if expected > limit:
-            break
-        if work.name in passed_over:
-            continue
-        record = known.get(work.name)
-        if record is None:
-            is_known = False
-            chosen.append(work)
-            expected += work.slice.num_bytes * rate
-        else:
-            expected += _points(record)
-    return [] if is_known else chosen
-
-
-def cut_of(
-    items: Sequence[CountWork],
-    known: Mapping[str, Record[CountRecord]],
-    *,
-    passed_over: Container[str],
-    limit: int,
-) -> tuple[list[CountWork], tuple[CountWork, int] | None]:
-    """Return the slices before the cut, and the slice to cut with its number of code points.
-
-    The second value is None if the slices together do not exceed the limit.
-    """
-    total = 0
-    selected: list[CountWork] = []
-    for work in items:
-        if work.name in passed_over:
-            continue
-        points = _points(known[work.name])
-        if total + points > limit:
-            return selected, (work, limit - total)
-        total += points
-        selected.append(work)
-    return selected, None
-
-
-def _points_per_byte(items: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]) -> float:
-    there = [work for work in items if work.name in known]
-    num_bytes = sum(work.slice.num_bytes for work in there)
-    points = sum(_points(known[work.name]) for work in there)
-    return min(1.0, points / num_bytes) if num_bytes and points else 1.0
-
-
-def _points(record: Record[CountRecord]) -> int:
-    return record.value.code_points
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CountedSlices:
     """The count files for learning, and the skipped slices."""
@@ -194,7 +137,7 @@ class CountedSlices:
     items: tuple[CountWork, ...]
     """In the order of the plan; with max_chars, the slices up to the cut."""
     records: tuple[Record[CountRecord], ...]
-    """The record of each slice in `works`."""
+    """The record of each slice in `items`."""
     files: tuple[tuple[str, str], ...]
     """The source and the path in the work folder of each file to sum."""
     keys: tuple[str, ...]
@@ -204,11 +147,10 @@ class CountedSlices:
 
     def by_source(self, name: str) -> dict[str, int]:
         """Return the sum of a field of the records for each source."""
-        sums: dict[str, int] = {}
+        sums: Counter[str] = Counter()
         for work, record in zip(self.items, self.records, strict=True):
-            source = work.slice.source
-            sums[source] = sums.get(source, 0) + int(getattr(record.value, name))
-        return sums
+            sums[work.slice.source] += int(getattr(record.value, name))
+        return dict(sums)
 
     def sum(self, name: str) -> int:
         """Return the sum of a field of all records."""
@@ -217,46 +159,115 @@ class CountedSlices:
     @property
     def reasons(self) -> dict[str, int]:
         """The number of documents that could not be used, by reason."""
-        total: dict[str, int] = {}
+        total: Counter[str] = Counter()
         for record in self.records:
-            for reason, number in record.value.quarantined.items():
-                total[reason] = total.get(reason, 0) + number
+            total.update(record.value.quarantined)
         return dict(sorted(total.items()))
 
 
-def _stage(
-    training: Training, items: Sequence[CountWork], *, skipped: int = 0
-) -> Stage[CountWork, CountRecord]:
-    """Return the stage that counts slices, of which `skipped` failed in an earlier round."""
-    limits, folder = training.recipe.limits, Folder(training.recipe.output.work)
-    after = items[0].give_up_after if items else None
-    return Stage(
-        name="count",
-        results=count_results(items, folder),
-        tasks_of=lambda todo: [_task(work) for work in todo],
-        rules=TaskRules(
-            on_result=GivingUp("count", folder, limits, after),
-            max_skipped=limits.max_skipped_slices - skipped,
-            deadline=limits.slice_deadline,
-        ),
-    )
+@dataclass(kw_only=True, slots=True)
+class CountProgress:
+    """The slices of a training, and the records of those that are counted.
 
+    With max_chars, slices are counted in rounds until they exceed the limit; then the slice that
+    exceeds it is counted again, up to the limit, as nanochat does.
+    """
 
-def count_results(items: Sequence[CountWork], folder: Folder) -> Results[CountWork, CountRecord]:
-    """Return the results of counting slices in a work folder."""
-    below = sorted({f"{work.name.rpartition('/')[0]}/" for work in items})
-    return Results(items=items, folder=folder, kind=CountRecord, below=below)
+    training: Training
+    items: tuple[CountWork, ...]
+    stored: StoredRecords[CountRecord]
+    """The records that existed at the beginning."""
+    records: dict[str, Record[CountRecord]] = field(default_factory=dict)
+    """The records so far, by the name of the work."""
+    skipped: list[TaskResult] = field(default_factory=list)
+    """The slices that failed, which are not counted again."""
 
+    @classmethod
+    def of(cls, training: Training, *, give_up_after: int | None = None) -> "Self":
+        """Create the value with the records in the work folder."""
+        items = tuple(
+            replace(training.work(slice_), give_up_after=give_up_after)
+            for slice_ in training.slices
+        )
+        progress = cls(
+            training=training, items=items, stored=counts_results(items, CountRecord).find()
+        )
+        progress.add(items, progress.stored.records)
+        return progress
 
-def _task(work: CountWork) -> Task:
-    return Task(
-        name=f"count {work.name.removeprefix('counts/')}",
-        work=count_work,
-        argument=work,
-        num_bytes=work.slice.num_bytes,
-        inputs=tuple(file.url for file in work.slice.files),
-        shared=work_folder(work.work),
-    )
+    def add(
+        self, items: Sequence[CountWork], records: Sequence[Record[CountRecord] | None]
+    ) -> None:
+        """Add the records of slices that are counted; those of the others are None."""
+        pairs = zip(items, records, strict=True)
+        self.records |= {work.name: record for work, record in pairs if record is not None}
+
+    @property
+    def limit(self) -> float:
+        """The maximum number of code points."""
+        limit = self.training.recipe.limits.max_chars
+        return math.inf if limit is None else limit
+
+    def stored_of(self, items: Sequence[CountWork]) -> StoredRecords[CountRecord]:
+        """Return the records of slices so far."""
+        records = tuple(self.records.get(work.name) for work in items)
+        return StoredRecords(records=records, damaged=())
+
+    def round(self) -> list[CountWork]:
+        """Return the first slices that may reach the limit together, counted or not.
+
+        The first round assumes one code point per byte, which is the maximum, so that no slice is
+        counted needlessly. Later rounds use the ratio of the slices that were counted.
+        """
+        rate, expected, chosen = self._points_per_byte(), 0.0, []
+        for work in self._usable_items():
+            if expected > self.limit:
+                break
+            chosen.append(work)
+            record = self.records.get(work.name)
+            expected += work.num_bytes * rate if record is None else record.value.code_points
+        return chosen
+
+    def missing(self) -> list[CountWork]:
+        """Return the slices to count in the next round; none if the limit is reached."""
+        return [work for work in self.round() if work.name not in self.records]
+
+    def selected(self) -> list[CountWork]:
+        """Return the slices up to the limit, the last one cut if it exceeds the limit.
+
+        Call this when no slice is missing.
+        """
+        total = 0
+        selected: list[CountWork] = []
+        for work in self._usable_items():
+            points = self.records[work.name].value.code_points
+            if total + points > self.limit:
+                return [*selected, self.training.work(work.slice, budget=int(self.limit) - total)]
+            total += points
+            selected.append(work)
+        return selected
+
+    def counted(self, items: Sequence[CountWork]) -> CountedSlices:
+        """Return slices and their records; slices without a record are left out."""
+        items = [work for work in items if work.name in self.records]
+        records = tuple(self.records[work.name] for work in items)
+        return CountedSlices(
+            items=tuple(items),
+            records=records,
+            files=tuple((work.slice.source, f"{work.name}.arrow") for work in items),
+            keys=tuple(record.value.key for record in records),
+            skipped=tuple(self.skipped),
+        )
+
+    def _usable_items(self) -> Iterator[CountWork]:
+        skipped = {ended.task.argument.name for ended in self.skipped}
+        return (work for work in self.items if work.name not in skipped)
+
+    def _points_per_byte(self) -> float:
+        counted = [work for work in self.items if work.name in self.records]
+        num_bytes = sum(work.num_bytes for work in counted)
+        points = sum(self.records[work.name].value.code_points for work in counted)
+        return min(1.0, points / num_bytes) if num_bytes and points else 1.0
 
 
 def count(training: Training, runtime: Runtime) -> CountedSlices:
@@ -267,65 +278,63 @@ def count(training: Training, runtime: Runtime) -> CountedSlices:
         QuarantineLimitError: All documents read so far are bad, and too many for the limits.
     """
     after = give_up_after(training.recipe.limits, training.slices)
-    items = [replace(training.work(slice_), give_up_after=after) for slice_ in training.slices]
-    limit = training.recipe.limits.max_chars
-    if limit is not None:
-        return _count_up_to(training, items, limit, runtime)
-    completed = complete(_stage(training, items), runtime)
-    return counted_of(items, _by_name(items, completed.records), completed.skipped)
+    progress = CountProgress.of(training, give_up_after=after)
+    limits, folder = training.recipe.limits, Folder(training.recipe.output.work)
+    for note in progress.stored.notes(folder):
+        runtime.on_event(Note(text=note))
+    progress.stored.remove_damaged(folder)
 
+    def run(items: Sequence[CountWork], stored: StoredRecords[CountRecord] | None = None) -> None:
+        rules = TaskRules(
+            on_result=GivingUp("count", folder, limits, after),
+            max_skipped=limits.max_skipped_slices - len(progress.skipped),
+            deadline=limits.slice_deadline,
+        )
+        stage = counts_stage("count", items, CountRecord, count_work, rules=rules)
+        completed = complete(stage, runtime, stored=stored)
+        progress.add(items, completed.records)
+        progress.skipped += completed.skipped
 
-def finished_counts(items: Sequence[CountWork]) -> dict[str, Record[CountRecord]]:
-    """Return the records of the counted slices, by the name of the work."""
-    if not items:
-        return {}
-    return _by_name(items, count_results(items, Folder(items[0].work)).find().records)
-
-
-def _by_name(
-    items: Sequence[CountWork], records: Sequence[Record[CountRecord] | None]
-) -> dict[str, Record[CountRecord]]:
-    pairs = zip(items, records, strict=True)
-    return {work.name: record for work, record in pairs if record is not None}
-
-
-def _count_up_to(
-    training: Training, items: Sequence[CountWork], limit: int, runtime: Runtime
-) -> CountedSlices:
-    """Count up to and including the document that exceeds the limit, as nanochat does."""
-    known: dict[str, Record[CountRecord]] = {}
-    skipped: list[TaskResult] = []
-    left_out: set[str] = set()
-
-    def run(chosen: Sequence[CountWork]) -> None:
-        stage = _stage(training, chosen, skipped=len(skipped))
-        completed = complete(stage, runtime)
-        known.update(_by_name(chosen, completed.records))
-        skipped.extend(completed.skipped)
-        left_out.update(ended.task.argument.name for ended in completed.skipped)
-
-    known |= finished_counts(items)
-    while chosen := next_round(items, known, passed_over=left_out, limit=limit):
-        run(chosen)
-    selected, cut = cut_of(items, known, passed_over=left_out, limit=limit)
-    if cut is not None:
-        work, budget = cut
-        selected.append(training.work(work.slice, budget=budget))
+    is_complete = False
+    while not is_complete:
+        items = progress.round()
+        run(items, progress.stored_of(items))
+        is_complete = not progress.missing()
+    selected = progress.selected()
+    if selected and selected[-1].name not in progress.records:
         run(selected[-1:])
-    return counted_of(selected, known, skipped)
+    return progress.counted(selected)
 
 
-def counted_of(
-    items: Sequence[CountWork],
-    records: Mapping[str, Record[CountRecord]],
-    skipped: Sequence[TaskResult] = (),
-) -> CountedSlices:
-    """Combine slices and their records, which are given by name; others are left out."""
-    items = [work for work in items if work.name in records]
-    return CountedSlices(
-        items=tuple(items),
-        records=tuple(records[work.name] for work in items),
-        files=tuple((work.slice.source, f"{work.name}.arrow") for work in items),
-        keys=tuple(records[work.name].value.key for work in items),
-        skipped=tuple(skipped),
+def counts_results(items: Sequence[_Work], kind: type[R]) -> Results[_Work, R]:
+    """Return the results of works, at least one, whose files are in the work folder."""
+    below = sorted({f"{work.name.rpartition('/')[0]}/" for work in items})
+    return Results(items=items, folder=Folder(items[0].work), kind=kind, below=below)
+
+
+def counts_stage(
+    name: str,
+    items: Sequence[_Work],
+    kind: type[R],
+    work_of: Callable[[_Work], object],
+    *,
+    rules: TaskRules,
+) -> Stage[_Work, R]:
+    """Return the stage in which workers call `work_of` with each work, at least one."""
+
+    def task(work: _Work) -> Task:
+        return Task(
+            name=f"{name} {work.name.partition('/')[2]}",
+            work=work_of,
+            argument=work,
+            num_bytes=work.num_bytes,
+            inputs=work.inputs,
+            shared=work_folder(work.work),
+        )
+
+    return Stage(
+        name=name,
+        results=counts_results(items, kind),
+        tasks_of=lambda todo: [task(work) for work in todo],
+        rules=rules,
     )

@@ -179,7 +179,7 @@ def planned_stages(plan: "JobPlan", last: Mapping[str, StageTime]) -> Iterator[P
     if values.get("learn", {}).get("todo"):
         if values["count"]["todo"]:
             yield _planned("count", last, size=values["count"]["bytes"])
-        if plan.training is not None and len(plan.training.items) > MERGE_ABOVE:
+        if plan.training is not None and len(plan.training.progress.items) > MERGE_ABOVE:
             yield _planned("merge", last)
         yield _planned("reduce", last)
         yield _planned("learn", last)

@@ -9,13 +9,12 @@ from nanotok_ray.formats import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
     TOKENIZER_FOLDER,
-    CountRecord,
     ShardRecord,
     ShardSettings,
     to_values,
 )
 from nanotok_ray.job.changes import check_losses, plan_changes, setting_changes
-from nanotok_ray.job.counting import Training, finished_counts, next_round, training_of
+from nanotok_ray.job.counting import CountProgress, Training, training_of
 from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
 from nanotok_ray.job.frozen_plan import frozen_bytes, plan_for, published_settings
@@ -29,7 +28,6 @@ from nanotok_ray.job.learned import (
 )
 from nanotok_ray.job.plan_text import Estimate, FrozenPlan, change_lines, plan_text
 from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
-from nanotok_ray.job.work import CountWork
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Output, Record
 from nanotok_ray.sources import Plan, Slice, overview, plan_from_json, plan_to_json
@@ -55,10 +53,8 @@ class TrainingPlan:
     training: Training
     tokenizer: Tokenizer | None
     """The existing tokenizer that is kept; None if it must be learned."""
-    items: tuple[CountWork, ...]
-    """The slices to count for it."""
-    known: Mapping[str, Record[CountRecord]]
-    """The records of the counted slices, by the name of the work."""
+    progress: CountProgress
+    """The slices to count for it, and the records of those that are counted."""
     rewrites: bool
     """Whether the files of the kept tokenizer are written again, because the special tokens that
     are added to it change, or because a file is damaged."""
@@ -72,12 +68,7 @@ class TrainingPlan:
         """The slices to count; with max_chars, those of the first round."""
         if self.tokenizer is not None:
             return []
-        limit = self.training.recipe.limits.max_chars
-        if limit is None:
-            return [work.slice for work in self.items if work.name not in self.known]
-        return [
-            work.slice for work in next_round(self.items, self.known, passed_over=(), limit=limit)
-        ]
+        return [work.slice for work in self.progress.missing()]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +172,7 @@ class JobPlan:
         }
         if training is not None:
             is_there = training.tokenizer is not None
-            values["count"] = _stage(todo["count"], done=len(training.known))
+            values["count"] = _stage(todo["count"], done=len(training.progress.records))
             values["learn"] = {"todo": int(not is_there), "done": int(is_there)}
             if self.recipe.tokenizer.also:
                 values["also"] = dict(zip(("todo", "done"), training.also, strict=True))
@@ -260,7 +251,6 @@ def decide(
 
 def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> TrainingPlan:
     training, tokenizer = current_tokenizer(training_of(recipe, plan), out, relearn=relearn)
-    items = tuple(training.work(slice_) for slice_ in training.slices)
     output = None if tokenizer is None else LearnedOutput.of(training, tokenizer, out)
     asked = len(recipe.tokenizer.also)
     # A tokenizer that is not learned yet can still reach any size.
@@ -268,8 +258,7 @@ def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> Trai
     return TrainingPlan(
         training=training,
         tokenizer=tokenizer,
-        items=items,
-        known=finished_counts(items),
+        progress=CountProgress.of(training),
         rewrites=output is not None and (output.lacks_extension or output.lacks_files),
         adds_smaller=output is not None and output.lacks_smaller,
         also=(missing, asked - missing),
@@ -331,7 +320,7 @@ def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
         yield (
             f"limits.max_chars limits counting to {quantity(len(plan.count), 'slice')} at first, "
             "then to as many more as are needed to reach the limit, at most "
-            f"{len(plan.items) - len(plan.known):,} in all"
+            f"{len(plan.progress.items) - len(plan.progress.records):,} in all"
         )
 
 

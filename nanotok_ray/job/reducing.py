@@ -4,12 +4,12 @@ Tasks of both stages write files with records to the work folder, so that a repe
 them. Neither stage changes a sum.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nanotok_ray.counts import (
     CountPart,
@@ -27,39 +27,30 @@ from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsErr
 from nanotok_ray.formats import CountRecord, MergeRecord, SumRecord
 from nanotok_ray.job.counting import (
     CountedSlices,
+    CountProgress,
     Training,
-    counted_of,
     counted_sources,
-    cut_of,
-    finished_counts,
-    next_round,
+    counts_results,
+    counts_stage,
     training_of,
 )
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.frozen_plan import plan_for
-from nanotok_ray.job.probes import work_folder
-from nanotok_ray.job.stage import ENDS_STAGE, Stage, TaskRules, complete
-from nanotok_ray.job.task import Task
-from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, merge_work, reduce_work
+from nanotok_ray.job.stage import ENDS_STAGE, TaskRules, complete
+from nanotok_ray.job.work import CountsWork, MergeWork, ReduceWork, merge_work, reduce_work
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.shards import (
-    Record,
-    Results,
-    is_unchanged,
-    read_record,
-)
+from nanotok_ray.shards import Record, is_unchanged, read_record
 from nanotok_ray.storage import Folder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-_Work = TypeVar("_Work", MergeWork, ReduceWork)
-_Made = TypeVar("_Made", MergeRecord, SumRecord)
-
 SIGNS_OF_DAMAGE = (CorruptOutputError, CountsError, CountOverflowError)
 """Errors that a damaged count file can cause, so that the files are compared with their records."""
+
+_RULES = TaskRules(fatal=(*ENDS_STAGE, *SIGNS_OF_DAMAGE))
 
 MERGE_ABOVE = 2048
 """The maximum number of count files that are summed without merging them first."""
@@ -78,7 +69,8 @@ def merge_first(work: str, counted: CountedSlices, runtime: Runtime) -> CountedS
     """
     if not (items := merge_items(work, counted)):
         return counted
-    complete(_stage("merge", items, MergeRecord, merge_work), runtime)
+    stage = counts_stage("merge", items, MergeRecord, merge_work, rules=_RULES)
+    complete(stage, runtime)
     return _merged(counted, items)
 
 
@@ -187,8 +179,8 @@ def sum_parts(summed: WeightedCounts, runtime: Runtime) -> WeightedCounts:
     items = reduce_items(summed)
     if not items:
         return summed
-    completed = complete(_stage("reduce", items, SumRecord, reduce_work), runtime)
-    return replace(summed, parts=tuple(filter(None, completed.records)))
+    stage = counts_stage("reduce", items, SumRecord, reduce_work, rules=_RULES)
+    return replace(summed, parts=tuple(filter(None, complete(stage, runtime).records)))
 
 
 def reduce_items(summed: WeightedCounts) -> list[ReduceWork]:
@@ -220,32 +212,6 @@ def reduce_items(summed: WeightedCounts) -> list[ReduceWork]:
             )
         )
     return items
-
-
-def _stage(
-    name: str, items: Sequence[_Work], kind: type[_Made], work_of: Callable[[_Work], int]
-) -> Stage[_Work, _Made]:
-    shared = work_folder(items[0].work)
-    return Stage(
-        name=name,
-        results=Results(
-            items=items,
-            folder=Folder(items[0].work),
-            kind=kind,
-            below=sorted({f"{work.name.rpartition('/')[0]}/" for work in items}),
-        ),
-        tasks_of=lambda todo: [
-            Task(
-                name=f"{name} {work.name.partition('/')[2]}",
-                work=work_of,
-                argument=work,
-                num_bytes=work.num_bytes,
-                shared=shared,
-            )
-            for work in todo
-        ],
-        rules=TaskRules(fatal=(*ENDS_STAGE, *SIGNS_OF_DAMAGE)),
-    )
 
 
 def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event: OnEvent) -> bool:
@@ -303,28 +269,13 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
         SourceError, PlanError: The plan cannot be made, or none of its slices is counted.
     """
     training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
-    items = [training.work(slice_) for slice_ in training.slices]
-    known = finished_counts(items)
-    summed = _summed(training, items, known)
-    later: list[MergeWork | ReduceWork] = []
-    if summed is not None:
-        records = known | finished_counts([work for work in summed if work.name not in known])
-        if all(work.name in records for work in summed):
-            later = _later_items(training, counted_of(summed, records))
-    return frozenset(work.name for work in (*items, *(summed or ()), *later))
-
-
-def _summed(
-    training: Training, items: Sequence[CountWork], known: Mapping[str, Record[CountRecord]]
-) -> list[CountWork] | None:
-    """Return the counted slices, with max_chars up to the cut slice, or None if unknown."""
-    limit = training.recipe.limits.max_chars
-    if limit is None:
-        return list(items)
-    if next_round(items, known, passed_over=(), limit=limit):
-        return None
-    selected, cut = cut_of(items, known, passed_over=(), limit=limit)
-    if cut is not None:
-        work, budget = cut
-        selected.append(training.work(work.slice, budget=budget))
-    return selected
+    progress = CountProgress.of(training)
+    items: list[CountsWork] = [*progress.items]
+    if not progress.missing():
+        selected = progress.selected()
+        if selected:
+            progress.add(selected, counts_results(selected, CountRecord).find().records)
+        items += selected
+        if all(work.name in progress.records for work in selected):
+            items += _later_items(training, progress.counted(selected))
+    return frozenset(work.name for work in items)

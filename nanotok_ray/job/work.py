@@ -4,8 +4,10 @@ Only these functions are sent to nodes. Each is a pure function of its argument 
 returns a few numbers for the progress; the result is the record in storage.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nanotok_ray.counts import (
     CountPart,
@@ -34,15 +36,38 @@ from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, w
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
 
+R = TypeVar("R", MergeRecord, SumRecord)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CountWork:
+class CountsWork(ABC):
+    """The argument of a function that writes a file of counts and its record to the work folder."""
+
+    work: str
+    """URL of the work folder."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The path of the file in the work folder, without suffix."""
+
+    @property
+    def record_name(self) -> str:
+        """The path of the record in the work folder."""
+        return f"{self.name}.json"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The input files of the job that are read, for messages."""
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountWork(CountsWork):
     """The argument of `count_work`: a slice to count."""
 
     slice: Slice
     settings: CountSettings
-    work: str
-    """URL of the work folder."""
     give_up_after: int | None = None
     """The number of documents after which reading stops if all are bad; None: never."""
 
@@ -57,13 +82,18 @@ class CountWork:
         return self.settings.key(self.slice)
 
     @property
-    def record_name(self) -> str:
-        """The path of the record in the work folder."""
-        return f"{self.name}.json"
+    def num_bytes(self) -> int:
+        """The estimated bytes of the slice."""
+        return self.slice.num_bytes
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The files of the slice."""
+        return tuple(file.url for file in self.slice.files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MergeWork:
+class MergeWork(CountsWork):
     """The argument of `merge_work`: count files of a source to merge into one."""
 
     source: str
@@ -73,13 +103,6 @@ class MergeWork:
     """The key of each."""
     num_bytes: int
     """Bytes of all files."""
-    work: str
-    """URL of the work folder."""
-
-    @property
-    def key(self) -> str:
-        """Hash of everything that the merged file depends on."""
-        return merged_key(self.keys)
 
     @property
     def name(self) -> str:
@@ -87,13 +110,13 @@ class MergeWork:
         return f"merged/{self.source}/{self.key[:16]}"
 
     @property
-    def record_name(self) -> str:
-        """The path of the record in the work folder."""
-        return f"{self.name}.json"
+    def key(self) -> str:
+        """Hash of everything that the merged file depends on."""
+        return merged_key(self.keys)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReduceWork:
+class ReduceWork(CountsWork):
     """The argument of `reduce_work`: a part of the hash range of count files to sum."""
 
     files: tuple[str, ...]
@@ -105,19 +128,12 @@ class ReduceWork:
     """Hash of everything that the sum depends on."""
     num_bytes: int
     """The approximate bytes of the part in all files."""
-    work: str
-    """URL of the work folder."""
 
     @property
     def name(self) -> str:
         """The path of the sum in the work folder, without suffix."""
         part = self.settings.part
         return f"reduced/{part.num_parts:03}/{part.number:03}-{self.key[:16]}"
-
-    @property
-    def record_name(self) -> str:
-        """The path of the record in the work folder."""
-        return f"{self.name}.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,26 +212,32 @@ def _result(records: Sequence[CountRecord | ShardRecord], *, listed: str) -> int
 
 def merge_work(work: MergeWork) -> int:
     """Merge count files, write the record and return the bytes of the files."""
-    folder = Folder(work.work)
-    if finished_record(folder, work.record_name, MergeRecord, key=work.key) is not None:
-        return work.num_bytes
-    urls = [folder.join(name) for name in work.files]
-    record = merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
-    write_record(folder, work.record_name, record)
-    return work.num_bytes
+
+    def merge(folder: Folder) -> MergeRecord:
+        urls = [folder.join(name) for name in work.files]
+        return merge_count_files(urls, keys=work.keys, folder=folder, name=work.name)
+
+    return _complete(work, MergeRecord, merge)
 
 
 def reduce_work(work: ReduceWork) -> int:
     """Sum a part of count files, write the record and return the bytes of the part."""
+
+    def reduce(folder: Folder) -> SumRecord:
+        files = [
+            CountPart(url=folder.join(name), weight=weight)
+            for name, weight in zip(work.files, work.weights, strict=True)
+        ]
+        return reduce_part(files, work.settings, folder=folder, name=work.name, key=work.key)
+
+    return _complete(work, SumRecord, reduce)
+
+
+def _complete(work: MergeWork | ReduceWork, kind: type[R], make: Callable[[Folder], R]) -> int:
+    """Make a file of counts and write its record, unless both exist; return the bytes of input."""
     folder = Folder(work.work)
-    if finished_record(folder, work.record_name, SumRecord, key=work.key) is not None:
-        return work.num_bytes
-    files = [
-        CountPart(url=folder.join(name), weight=weight)
-        for name, weight in zip(work.files, work.weights, strict=True)
-    ]
-    record = reduce_part(files, work.settings, folder=folder, name=work.name, key=work.key)
-    write_record(folder, work.record_name, record)
+    if finished_record(folder, work.record_name, kind, key=work.key) is None:
+        write_record(folder, work.record_name, make(folder))
     return work.num_bytes
 
 
