@@ -8,8 +8,8 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -168,62 +168,69 @@ LEAVE_SECONDS = 1.0
 FAIL_SECONDS = 5.0
 
 
-@dataclass(slots=True)
-class Journaling:
-    """The writer of a run's events to its journal."""
+class RunRecorder:
+    """The listener of a run, which keeps its journal and the times of its stages."""
 
-    recipe: Recipe | None = None
-    """The recipe of the run; None: nothing is recorded."""
-    command: str = ""
-    executor: str = ""
-    """The name of the executor."""
-    on_event: OnEvent = ignore
-    """Called with a note if the journal could not be written."""
-    now: Callable[[], float] = time.time
-    stages: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    """Seconds and bytes of each stage that has ended, kept by the caller."""
-    _journal: Journal | None = None
-    _is_done: bool = False
-    _waiting: list[object] = field(default_factory=list)
-    _began: float = 0.0
-    _seconds: float | None = None
-    """Duration of the run, set at the first call of `times`."""
-    _rows: JournalRows = field(default_factory=JournalRows)
-    _earlier: Mapping[str, StageTime] = field(default_factory=dict)
+    def __init__(
+        self,
+        recipe: Recipe,
+        command: str,
+        executor: str = "",
+        *,
+        on_event: OnEvent = ignore,
+        metrics: OnEvent = ignore,
+    ) -> None:
+        """Create the listener; events before the lease are held until the journal begins.
+
+        Args:
+            recipe: The recipe of the run.
+            command: prepare, train or tokenize.
+            executor: The name of the executor.
+            on_event: Called with every event.
+            metrics: Records the metrics of the run.
+        """
+        self.on_event, self.check = on_event, ignore
+        """`check` raises an error if the run must not continue; it is called last."""
+        self.stages: dict[str, tuple[float, int]] = {}
+        """Seconds and bytes of each stage that has ended."""
+        self._recipe, self._command, self._executor = recipe, command, executor
+        self._metrics = metrics
+        self._out = Folder(recipe.output.path)
+        self._rows = JournalRows()
+        self._waiting: list[object] = []
+        self._journal: Journal | None = None
+        self._began = 0.0
+        self._seconds: float | None = None
+        self._earlier: Mapping[str, StageTime] = {}
 
     def __call__(self, event: Event) -> None:
-        """Record an event."""
-        at = self._at()
-        row = None if self.recipe is None else self._rows.of(event, at)
+        """Pass one event to the journal, the metrics, the listener and the check, in this order."""
+        if isinstance(event, StageEnded):
+            seconds, size = self.stages.get(event.stage, (0.0, 0))
+            self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
+        at = _now()
+        row = self._rows.of(event, at)
         if row is not None:
             self._add(row_of(row, at), soon=isinstance(event, StageStarted))
+        self._metrics(event)
+        self.on_event(event)
+        self.check(event)
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the run has held a lease and therefore has a journal."""
-        return self._journal is not None
-
-    def leased(self, run: int) -> None:
-        """Begin the journal at the first lease of the run; at a later one, repeat its head."""
-        if self.recipe is None:
-            return
-        if self._journal is None:
-            self._began = self.now()
-            out = Folder(self.recipe.output.path)
-            self._earlier = stages_of_last_run(out)
-            self._journal = Journal(out, run)
-            self._journal.add(self._head(self.recipe, run))
-            for row in self._waiting:
-                self._journal.add(row)
-            self._waiting.clear()
-            self._journal.begin()
-        else:
-            self._journal.add(self._head(self.recipe, self._journal.run))
+    def begin(self, run: int) -> None:
+        """Begin the journal; `run` is the number of the lease."""
+        self._began = time.time()
+        self._earlier = stages_of_last_run(self._out)
+        head = run_head(self._recipe, self._command, self._executor, run=run, began=self._began)
+        assert head.cpus is not None
+        assert head.nodes is not None
+        self._rows.cluster = ClusterSize(cpus=head.cpus, nodes=head.nodes)
+        self._journal = Journal(self._out, run)
+        for row in (row_of(head, _now()), *self._waiting):
+            self._journal.add(row)
+        self._journal.begin()
 
     def failed(self, error: BaseException) -> None:
         """Record that the run ended with an error. Call this while the lease is held."""
-        if self._journal is None or self.recipe is None:
-            return
         self._seconds = None  # the run continued after an earlier call of `times`
         status, why = _status(error)
         text = journal_text(why)
@@ -235,10 +242,8 @@ class Journaling:
         )
 
     def done(self) -> None:
-        """Record that the run is done. Later calls do nothing."""
-        if self._journal is not None and not self._is_done:
-            self._is_done = True
-            self._end(DONE)
+        """Record that the run is done."""
+        self._end(DONE)
 
     def times(self) -> RunTimes:
         """Return number, start and seconds of the run, and failed attempts by cause.
@@ -248,7 +253,7 @@ class Journaling:
         if self._journal is None:
             return RunTimes()
         if self._seconds is None:
-            self._seconds = round(self.now() - self._began, 3)
+            self._seconds = round(time.time() - self._began, 3)
         return RunTimes(
             run=self._journal.run,
             started=iso(self._began),
@@ -264,8 +269,9 @@ class Journaling:
         seconds: float = CLOSE_SECONDS,
         files: Mapping[str, bytes] = {},
     ) -> None:
-        assert self._journal is not None
-        at, times = self._at(), self.times()
+        if self._journal is None:
+            return
+        at, times = _now(), self.times()
         end = RunEnd(
             at=at,
             status=status,
@@ -280,14 +286,13 @@ class Journaling:
 
     def _summary(self, status: str, error: str) -> bytes:
         """Return the contents of the summary file of a failed run."""
-        assert self.recipe is not None
         stages = {
             name: StageTime(seconds=round(seconds, 3), bytes=size)
             for name, (seconds, size) in self.stages.items()
         }
         run = FailedRun(
             status=status,
-            output=Folder(self.recipe.output.path).url,
+            output=self._out.url,
             stages=stages,
             error=error,
             earlier_stages=self._earlier,
@@ -300,15 +305,9 @@ class Journaling:
         else:
             self._journal.add(row, soon=soon)
 
-    def _head(self, recipe: Recipe, run: int) -> object:
-        head = run_head(recipe, self.command, self.executor, run=run, began=self._began)
-        assert head.cpus is not None
-        assert head.nodes is not None
-        self._rows.cluster = ClusterSize(cpus=head.cpus, nodes=head.nodes)
-        return row_of(head, self._at())
 
-    def _at(self) -> float:
-        return round(self.now(), 3)
+def _now() -> float:
+    return round(time.time(), 3)
 
 
 def stages_of_last_run(out: Folder) -> dict[str, StageTime]:
@@ -332,38 +331,3 @@ def _status(error: BaseException) -> tuple[str, str]:
     if isinstance(error, SystemExit):  # Terminated is a subclass, and Ray raises others for SIGTERM
         return TERMINATED, "by SIGTERM"
     return FAILED, str(error) or type(error).__name__
-
-
-@dataclass(slots=True)
-class StageTimes:
-    """A listener that passes events on and records how long each stage took."""
-
-    on_event: OnEvent
-    stages: dict[str, tuple[float, int]] = field(default_factory=dict)
-    check: OnEvent = ignore
-    """Raises an error if the run must not continue; called last, just before it continues."""
-    journaling: Journaling = field(default_factory=Journaling)
-    metrics: OnEvent = ignore
-
-    def __call__(self, event: Event) -> None:
-        """Pass one event to the journal, the metrics, the listener and the check, in this order."""
-        if isinstance(event, StageEnded):
-            seconds, size = self.stages.get(event.stage, (0.0, 0))
-            self.stages[event.stage] = (seconds + event.seconds, size + event.num_bytes)
-        self.journaling(event)
-        self.metrics(event)
-        self.on_event(event)
-        self.check(event)
-
-    @contextmanager
-    def journalled(self, recipe: Recipe, command: str, executor: str) -> Iterator[None]:
-        """Keep a journal of the run in the block, from its first lease to its end."""
-        self.journaling = Journaling(
-            recipe, command, executor, on_event=self.on_event, stages=self.stages
-        )
-        try:
-            yield
-        except BaseException as error:
-            self.journaling.failed(error)
-            raise
-        self.journaling.done()

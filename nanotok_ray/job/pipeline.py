@@ -37,7 +37,7 @@ from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.frozen_plan import frozen_bytes
 from nanotok_ray.job.job_plan import JobPlan, TrainingPlan, decide
 from nanotok_ray.job.journal import runs_in
-from nanotok_ray.job.journaling import StageTimes, stages_of_last_run
+from nanotok_ray.job.journaling import RunRecorder, stages_of_last_run
 from nanotok_ray.job.learned import LearnedOutput, finished_learning, learn_record
 from nanotok_ray.job.lease import Lease, free_number, leased, refuse_if_held
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
@@ -107,9 +107,14 @@ def run_job(
     """
     executor = runtime.executor
     executor.check()  # before planning, which can take long
-    watch = StageTimes(runtime.on_event, metrics=executor.metrics())
-    with watch.journalled(recipe, start.command, executor.name):
-        return _Run(recipe, start, replace(runtime, on_event=watch), watch, write_page).run()
+    watch = RunRecorder(
+        recipe,
+        start.command,
+        executor.name,
+        on_event=runtime.on_event,
+        metrics=executor.metrics(),
+    )
+    return _Run(recipe, start, replace(runtime, on_event=watch), watch, write_page).run()
 
 
 class _Run:
@@ -120,7 +125,7 @@ class _Run:
         recipe: Recipe,
         start: Start,
         runtime: Runtime,
-        watch: StageTimes,
+        watch: RunRecorder,
         write_page: WritePage,
     ) -> None:
         self.recipe, self.start, self.write_page = recipe, start, write_page
@@ -188,16 +193,16 @@ class _Run:
         with leased(self.out, command=self.start.command, on_event=watch) as lease:
             self.lease: Lease = lease
             watch.check = lease.guard
-            watch.journaling.leased(lease.number)
             try:
+                watch.begin(lease.number)
                 yield
             except BaseException as error:  # recorded before the release
-                watch.journaling.failed(error)
+                watch.failed(error)
                 if isinstance(error, NanotokError) and not isinstance(error, LeaseLostError):
                     self._end()
                 raise
             else:
-                watch.journaling.done()
+                watch.done()
                 self._end()
             finally:
                 watch.check = ignore
@@ -304,7 +309,7 @@ class _Run:
             exportings(self.recipe, self.out, finished=exported, made=completed.made)
         )
         summary = self._summary(tokenizing.tokenizer, output, verification, exports=exports)
-        summary = replace(summary, times=self.watch.journaling.times())
+        summary = replace(summary, times=self.watch.times())
         self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
         return summary
 

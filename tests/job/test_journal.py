@@ -34,7 +34,7 @@ from nanotok_ray.job.journal import (
     segment_name,
 )
 from nanotok_ray.job.journal_writer import Journal
-from nanotok_ray.job.journaling import Journaling
+from nanotok_ray.job.journaling import RunRecorder
 from nanotok_ray.job.lease import lease_name
 from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.termination import Terminated
@@ -418,11 +418,11 @@ path = "OUT"
 def kept(tmp_path, monkeypatch):
     monkeypatch.setenv("JOURNAL_SECRET", "s3://hidden")
     text = RECIPE.replace("OUT", str(tmp_path / "out"))
-    return Journaling(parse_recipe(text, overrides=["limits.max_skipped_slices=2"]), "prepare")
+    return RunRecorder(parse_recipe(text, overrides=["limits.max_skipped_slices=2"]), "prepare")
 
 
 def test_the_recipe_is_stored_as_written_without_secrets(kept, out):
-    kept.leased(1)
+    kept.begin(1)
     kept.done()
     text = read_journal(out).head.recipe
     assert "${JOURNAL_SECRET}/web" in text
@@ -441,7 +441,7 @@ def test_no_text_of_a_journal_contains_a_secret(kept, out, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "hunter2-hunter2")
     text = "https://me:pw@host/x?sig=abc refuses hunter2-hunter2"
     kept(Note(text=text))  # before the lease
-    kept.leased(3)
+    kept.begin(3)
     kept(replace(ATTEMPT, text=text))
     kept(replace(SLICE_ENDED, error=text))
     kept.failed(SliceError(text))
@@ -453,7 +453,7 @@ def test_no_text_of_a_journal_contains_a_secret(kept, out, monkeypatch):
 
 def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
     monkeypatch.setattr(journaling, "MAX_ATTEMPTS", 5)
-    kept.leased(1)
+    kept.begin(1)
     for number in range(9):
         kept(replace(ATTEMPT, cause="slow" if number % 2 else "storage", text="x" * 5000))
     kept.failed(ValueError())
@@ -465,7 +465,7 @@ def test_failed_attempts_are_bounded_and_counted(kept, out, monkeypatch):
 
 
 def test_the_size_of_the_cluster_is_written_when_it_changes(kept, out):
-    kept.leased(1)
+    kept.begin(1)
     here = len(os.sched_getaffinity(0))
     for cpus, nodes in [(here, 1), (48, 4), (48, 4), (32, 3)]:
         kept(ClusterSize(cpus=cpus, nodes=nodes))
@@ -478,7 +478,7 @@ def test_the_size_of_the_cluster_is_written_when_it_changes(kept, out):
 
 
 def test_stages_without_slices_write_one_row_per_percent(kept, out):
-    kept.leased(1)
+    kept.begin(1)
     kept(StageStarted(stage="learn", todo=5000, num_done=0, num_bytes=0))
     for done in range(5001):
         kept(Advanced(stage="learn", done=done, todo=5000, num_bytes=0))
