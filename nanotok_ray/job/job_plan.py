@@ -18,14 +18,7 @@ from nanotok_ray.job.counting import CountProgress, Training, training_of
 from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
 from nanotok_ray.job.frozen_plan import frozen_bytes, plan_for, published_settings
-from nanotok_ray.job.learned import (
-    LearnedOutput,
-    current_tokenizer,
-    damage_notes,
-    existing_tokenizer,
-    has_other_rules,
-    notes_on_sizes,
-)
+from nanotok_ray.job.learned import LearnedOutput, existing_tokenizer
 from nanotok_ray.job.plan_text import Estimate, FrozenPlan, change_lines, plan_text
 from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
 from nanotok_ray.recipe import Recipe
@@ -50,18 +43,20 @@ OTHER_SETTINGS = (
 class TrainingPlan:
     """What a job learns, from which counts, and which parts exist already."""
 
-    training: Training
-    tokenizer: Tokenizer | None
-    """The existing tokenizer that is kept; None if it must be learned."""
+    learned: LearnedOutput
+    """The training, and the tokenizer of the output that is kept."""
     progress: CountProgress
     """The slices to count for it, and the records of those that are counted."""
-    rewrites: bool
-    """Whether the files of the kept tokenizer are written again, because the special tokens that
-    are added to it change, or because a file is damaged."""
-    adds_smaller: bool
-    """Whether smaller tokenizers are missing, in the output or in the record."""
-    also: tuple[int, int]
-    """The number of smaller tokenizers to write, and the number of existing ones."""
+
+    @property
+    def training(self) -> Training:
+        """The input of learning."""
+        return self.learned.training
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The existing tokenizer that is kept; None if it must be learned."""
+        return self.learned.tokenizer
 
     @property
     def count(self) -> list[Slice]:
@@ -113,7 +108,7 @@ class JobPlan:
         if self.tokenizer is None or self.adopts:
             return False
         training = self.training
-        if training is not None and (training.rewrites or training.adds_smaller):
+        if training is not None and (training.learned.rewrites or training.learned.lacks_smaller):
             return False
         if self.command == "train":
             return True
@@ -174,8 +169,9 @@ class JobPlan:
             is_there = training.tokenizer is not None
             values["count"] = _stage(todo["count"], done=len(training.progress.records))
             values["learn"] = {"todo": int(not is_there), "done": int(is_there)}
-            if self.recipe.tokenizer.also:
-                values["also"] = dict(zip(("todo", "done"), training.also, strict=True))
+            if also := self.recipe.tokenizer.also:
+                missing = len(training.learned.missing_sizes)
+                values["also"] = {"todo": missing, "done": len(also) - missing}
         if self.command != "train":
             done = sum(1 for _ in self.plan.slices()) - len(todo["tokenize"])
             values["tokenize"] = _stage(todo["tokenize"], done=done)
@@ -224,13 +220,17 @@ def decide(
     check_losses(recipe.output, out, None if frozen is None else plan_from_json(frozen), plan)
     training = None
     if command == "train" or (command == "prepare" and recipe.tokenizer.path is None):
-        training = _training(recipe, plan, out, relearn=relearn or command == "train")
+        relearn = relearn or command == "train"
+        learned = LearnedOutput.find(training_of(recipe, plan), out, relearn=relearn)
+        training = TrainingPlan(learned=learned, progress=CountProgress.of(learned.training))
     tokenizer = _tokenizer(recipe, out) if training is None else training.tokenizer
     tokenizing, output = None, None
     adopts = training is None and _is_other(tokenizer, out)
     if command != "train" and tokenizer is not None:
         tokenizing = tokenizing_of(recipe, plan, tokenizer, out)
-        if not adopts and (training is None or not training.rewrites):  # else it is written anew
+        if not adopts and (
+            training is None or not training.learned.rewrites
+        ):  # else it is written anew
             output = _published(tokenizing, out, frozen)
     announced = JobPlan(
         command=command,
@@ -249,29 +249,13 @@ def decide(
     return replace(announced, notes=tuple(_notes(announced)))
 
 
-def _training(recipe: Recipe, plan: Plan, out: Folder, *, relearn: bool) -> TrainingPlan:
-    training, tokenizer = current_tokenizer(training_of(recipe, plan), out, relearn=relearn)
-    output = None if tokenizer is None else LearnedOutput.of(training, tokenizer, out)
-    asked = len(recipe.tokenizer.also)
-    # A tokenizer that is not learned yet can still reach any size.
-    missing = asked if output is None else len(output.missing_sizes)
-    return TrainingPlan(
-        training=training,
-        tokenizer=tokenizer,
-        progress=CountProgress.of(training),
-        rewrites=output is not None and (output.lacks_extension or output.lacks_files),
-        adds_smaller=output is not None and output.lacks_smaller,
-        also=(missing, asked - missing),
-    )
-
-
 def _notes(announced: JobPlan) -> Iterator[str]:
     """Yield the notes for the user on a plan."""
     recipe, out, tokenizing = announced.recipe, announced.out, announced.tokenizing
     yield from announced.plan.notes
     yield from _setting_notes(recipe, announced.command)
     if announced.training is not None:
-        yield from _training_notes(announced.training, out)
+        yield from _training_notes(announced.training)
     if tokenizing is not None:
         yield from tokenizing.stored.notes(out)
         yield from setting_changes(announced.published, tokenizing.settings)
@@ -300,16 +284,14 @@ def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
             )
 
 
-def _training_notes(plan: TrainingPlan, out: Folder) -> Iterator[str]:
-    yield from damage_notes(plan.training, out)
-    if plan.tokenizer is not None:
-        yield from notes_on_sizes(plan.training, plan.tokenizer, out)
+def _training_notes(plan: TrainingPlan) -> Iterator[str]:
+    yield from plan.learned.notes()
     if plan.training.is_of_other_inputs:
         yield STALE_TOKENIZER
-    if plan.tokenizer is None and has_other_rules(plan.training, out):
+    if plan.tokenizer is None and plan.learned.has_other_rules:
         yield OTHER_SETTINGS
     settings = plan.training.recipe.tokenizer
-    if plan.also[0] and settings.extend:
+    if plan.learned.missing_sizes and settings.extend:
         added = len(settings.extend)
         sizes = ", ".join(f"{size + added:,}" for size in sorted(settings.also))
         yield (

@@ -35,84 +35,176 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-def current_tokenizer(
-    training: Training, out: Folder, *, relearn: bool
-) -> tuple[Training, Tokenizer | None]:
-    """Return the training to use, and its tokenizer if the output has it.
-
-    Unless `relearn` is set, a tokenizer that was learned by the same rules is kept, even if the
-    inputs have changed since. Without such a tokenizer, the returned training must be run.
-    """
-    if not relearn:
-        reusable = _reusable_training(training, out)
-        tokenizer = _finished_tokenizer(reusable, out)
-        if tokenizer is not None:
-            return reusable, tokenizer
-    return training, _finished_tokenizer(training, out)
-
-
-def _finished_tokenizer(training: Training, out: Folder) -> Tokenizer | None:
-    """Return the tokenizer of the output folder if its record matches the training.
-
-    The tokenizer is returned with the special tokens that the recipe adds now.
-    """
-    record = finished_learning(training, out)
-    if record is None:
-        return None
-    tokenizer = written_tokenizer(out.inside(TOKENIZER_FOLDER))
-    # Another tokenizer may have replaced it, for example by a recipe with tokenizer.path.
-    if tokenizer.sha256 != record.value.tokenizer_sha256:
-        return None
-    added = record.value.special_tokens.extended
-    if added == training.recipe.tokenizer.extend:
-        return tokenizer
-    learned = tokenizer.model.without(added)
-    return Tokenizer(learned.extended(training.recipe.tokenizer.extend))
-
-
-def _reusable_training(training: Training, out: Folder) -> Training:
-    """Return the training of the tokenizer in the output if its rules are those of `training`.
-
-    A corpus can therefore grow without a new tokenizer, which would require all shards to be
-    written again. A tokenizer that was learned without some slices is not kept, so that these
-    slices are tried again.
-    """
-    record = _readable_record(out)
-    if record is None or record.value.rules != training.rules_key:
-        return training
-    if record.value.report.skipped_slices:
-        return training
-    return replace(training, reused_key=record.value.key)
-
-
-def has_other_rules(training: Training, out: Folder) -> bool:
-    """Return whether the tokenizer of the output was learned with other settings."""
-    record = _readable_record(out)
-    return record is not None and record.value.rules != training.rules_key
-
-
-def _readable_record(out: Folder) -> Record[LearnRecord] | None:
-    try:
-        return learn_record(out)
-    except CorruptOutputError:
-        return None
-
-
 _LEARNED_FILES = tuple(f"{TOKENIZER_FOLDER}/{name}" for name in (READABLE_NAME, REPORT_NAME))
 """The files that only learning can write; the others follow from them."""
 
 
-def finished_learning(training: Training, out: Folder) -> Record[LearnRecord] | None:
-    """Return the record if it matches the training and the files that only learning can write."""
-    try:
-        record = learn_record(out)
-    except CorruptOutputError:
-        return None
-    if record is None or record.value.key != training.key:
-        return None
-    files = {file.name: file for file in record.value.files}
-    is_there = all(name in files and is_unchanged(out, files[name]) for name in _LEARNED_FILES)
-    return record if is_there else None
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LearnedOutput:
+    """The tokenizer that an output has for a training, and the files that belong to it."""
+
+    training: Training
+    """The training to use."""
+    tokenizer: Tokenizer | None
+    """With the special tokens that the recipe adds; None if the training must be run."""
+    out: Folder
+    record: Record[LearnRecord] | None
+    """The stored record of any training, or None if there is none that can be read."""
+    damage: str | None
+    """Why the stored record cannot be read; None if it can, or if there is none."""
+    changed: frozenset[str]
+    """The files of the record that are missing or have other bytes."""
+
+    @classmethod
+    def find(cls, training: Training, out: Folder, *, relearn: bool) -> "Self":
+        """Read the record and compare its files.
+
+        Unless `relearn` is set, a tokenizer that was learned by the same rules is kept, even if the
+        inputs have changed since. A corpus can therefore grow without a new tokenizer, which would
+        require all shards to be written again. A tokenizer that was learned without some slices is
+        not kept, so that these slices are tried again.
+        """
+        record, damage = None, None
+        try:
+            record = learn_record(out)
+        except CorruptOutputError as error:
+            damage = str(error)
+        files = () if record is None else record.value.files
+        output = cls(
+            training=training,
+            tokenizer=None,
+            out=out,
+            record=record,
+            damage=damage,
+            changed=frozenset(file.name for file in files if not is_unchanged(out, file)),
+        )
+        is_reusable = not (relearn or output.has_other_rules)
+        if is_reusable and record is not None and not record.value.report.skipped_slices:
+            training = replace(training, reused_key=record.value.key)
+        tokenizer = output._stored_tokenizer(training)
+        if tokenizer is None:
+            return output
+        return replace(output, training=training, tokenizer=tokenizer)
+
+    @property
+    def has_other_rules(self) -> bool:
+        """Whether the stored tokenizer was learned with other settings."""
+        return self.record is not None and self.record.value.rules != self.training.rules_key
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether the files of the tokenizer must be written again.
+
+        The special tokens that are added to it have changed, or a file that follows from the others
+        is missing or damaged.
+        """
+        is_damaged = any(name.startswith(f"{TOKENIZER_FOLDER}/") for name in self.changed)
+        return self.tokenizer is not None and (self.lacks_extension or is_damaged)
+
+    @property
+    def lacks_extension(self) -> bool:
+        """Whether the stored tokenizer has other added special tokens than `tokenizer`."""
+        record, tokenizer = self.record, self.tokenizer
+        if record is None or tokenizer is None:
+            return False
+        return record.value.tokenizer_sha256 != tokenizer.sha256
+
+    @property
+    def missing_sizes(self) -> list[int]:
+        """The sizes whose folders do not exist or differ from the record."""
+        if self.tokenizer is None:  # a tokenizer that is not learned yet can still reach any size
+            return list(self.training.recipe.tokenizer.also)
+        sizes = _reached_sizes(self.training, self.tokenizer)
+        return [size for size in sizes if not self._is_there(size)]
+
+    @property
+    def lacks_smaller(self) -> bool:
+        """Whether `add_smaller` has something to write."""
+        if self.record is None or self.tokenizer is None:
+            return False
+        return bool(self.missing_sizes) or self._sizes_to_record() != self.record.value.also
+
+    def notes(self) -> Iterator[str]:
+        """Yield notes on damaged files, and on vocabulary sizes that learning did not reach."""
+        if self.damage is not None:
+            yield f"{self.damage}; the tokenizer is learned again"
+        if self.record is not None and self.record.value.key == self.training.key:
+            for file in self.record.value.files:
+                if file.name in self.changed and self.out.exists(file.name):
+                    again = "learned" if file.name in _LEARNED_FILES else "written"
+                    yield (
+                        f"{self.out.join(file.name)} is not as it was written; the tokenizer is "
+                        f"{again} again"
+                    )
+        if self.tokenizer is not None:
+            yield from notes_on_sizes(self.training, self.tokenizer, self.out)
+
+    def add_smaller(self) -> list[int]:
+        """Write the missing smaller tokenizers and the record, and return their sizes.
+
+        Tokenizers of sizes that are no longer requested are kept, in the record too.
+
+        Raises:
+            CorruptOutputError: The report beside the tokenizer is damaged.
+        """
+        sizes, also, learned = self.missing_sizes, self._sizes_to_record(), self._learned()
+        _write_smaller(learned, self.out, sizes=sizes)
+        _write_record(self.training, learned, self.out, also=also)
+        return sizes
+
+    def rewrite(self) -> None:
+        """Write the tokenizer with the current special tokens, its smaller versions and the record.
+
+        If the run is interrupted, the next run finds no tokenizer that matches the record, and
+        learns it again.
+
+        Raises:
+            CorruptOutputError: The report beside the tokenizer is damaged.
+        """
+        learned = self._learned()
+        self.out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
+        learned.tokenizer.save(self.out.inside(TOKENIZER_FOLDER), overwrite=True)
+        write_beside(self.training, learned, self.out)
+
+    def _stored_tokenizer(self, training: Training) -> Tokenizer | None:
+        """Return the stored tokenizer if it is that of a training and can be used.
+
+        The tokenizer is returned with the special tokens that the recipe adds now.
+        """
+        record = self.record
+        if record is None or record.value.key != training.key:
+            return None
+        names = {file.name for file in record.value.files} - self.changed
+        if not names.issuperset(_LEARNED_FILES):
+            return None
+        tokenizer = written_tokenizer(self.out.inside(TOKENIZER_FOLDER))
+        # Another tokenizer may have replaced it, for example by a recipe with tokenizer.path.
+        if tokenizer.sha256 != record.value.tokenizer_sha256:
+            return None
+        added = record.value.special_tokens.extended
+        if added == training.recipe.tokenizer.extend:
+            return tokenizer
+        learned = tokenizer.model.without(added)
+        return Tokenizer(learned.extended(training.recipe.tokenizer.extend))
+
+    def _learned(self) -> LearnedTokenizer:
+        assert self.tokenizer is not None
+        name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
+        data, path = self.out.read_bytes(name, limit=MAX_JSON_BYTES), self.out.join(name)
+        report = load(TrainingReport, data, name=path)
+        extended = self.training.recipe.tokenizer.extend
+        return LearnedTokenizer(tokenizer=self.tokenizer, report=report, extended=extended)
+
+    def _sizes_to_record(self) -> tuple[int, ...]:
+        assert self.record is not None
+        assert self.tokenizer is not None
+        remaining = [size for size in self.record.value.also if self._is_there(size)]
+        return tuple(sorted({*_reached_sizes(self.training, self.tokenizer), *remaining}))
+
+    def _is_there(self, size: int) -> bool:
+        files = () if self.record is None else self.record.value.files
+        there = {file.name for file in files} - self.changed
+        return there.issuperset(_files_of(smaller_folder(size)))
 
 
 def learn_record(out: Folder) -> Record[LearnRecord] | None:
@@ -127,23 +219,6 @@ def learn_record(out: Folder) -> Record[LearnRecord] | None:
     ):
         raise CorruptOutputError(f"{out.join(LEARN_RECORD)} is damaged")
     return record
-
-
-def damage_notes(training: Training, out: Folder) -> Iterator[str]:
-    """Yield a note on each damaged file of the tokenizer, and on a damaged record of it."""
-    try:
-        record = learn_record(out)
-    except CorruptOutputError as error:
-        yield f"{error}; the tokenizer is learned again"
-        return
-    if record is None or record.value.key != training.key:
-        return
-    for file in record.value.files:
-        if out.exists(file.name) and not is_unchanged(out, file):
-            again = "learned" if file.name in _LEARNED_FILES else "written"
-            yield (
-                f"{out.join(file.name)} is not as it was written; the tokenizer is {again} again"
-            )
 
 
 def smaller_folder(vocab_size: int) -> str:
@@ -177,95 +252,6 @@ def write_beside(training: Training, learned: LearnedTokenizer, out: Folder) -> 
         for name in _files_of(smaller_folder(size)):
             out.remove(name)
     _write_record(training, learned, out, also=sizes)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LearnedOutput:
-    """The tokenizer of an output, and the files that belong to it."""
-
-    training: Training
-    tokenizer: Tokenizer
-    """With the special tokens that the recipe adds."""
-    out: Folder
-    record: Record[LearnRecord] | None
-    """The record, or None if it does not match the training."""
-
-    @classmethod
-    def of(cls, training: Training, tokenizer: Tokenizer, out: Folder) -> "Self":
-        """Create the value with the record that is stored in the output."""
-        record = finished_learning(training, out)
-        return cls(training=training, tokenizer=tokenizer, out=out, record=record)
-
-    @property
-    def lacks_extension(self) -> bool:
-        """Whether the stored tokenizer has other added special tokens than `tokenizer`."""
-        sha256 = self.tokenizer.sha256
-        return self.record is not None and self.record.value.tokenizer_sha256 != sha256
-
-    @property
-    def lacks_files(self) -> bool:
-        """Whether a file of the tokenizer is missing or damaged that follows from the others."""
-        files = () if self.record is None else self.record.value.files
-        own = [file for file in files if file.name.startswith(f"{TOKENIZER_FOLDER}/")]
-        return not all(is_unchanged(self.out, file) for file in own)
-
-    @property
-    def missing_sizes(self) -> list[int]:
-        """The sizes whose folders do not exist or differ from the record."""
-        sizes = _reached_sizes(self.training, self.tokenizer)
-        return [size for size in sizes if not self._is_there(size)]
-
-    @property
-    def lacks_smaller(self) -> bool:
-        """Whether `add_smaller` has something to write."""
-        return self.record is not None and (
-            bool(self.missing_sizes) or tuple(self._sizes_to_record()) != self.record.value.also
-        )
-
-    def add_smaller(self) -> list[int]:
-        """Write the missing smaller tokenizers and the record, and return their sizes.
-
-        Tokenizers of sizes that are no longer requested are kept, in the record too.
-
-        Raises:
-            CorruptOutputError: The report beside the tokenizer is damaged.
-        """
-        sizes, also, learned = self.missing_sizes, self._sizes_to_record(), self._learned()
-        _write_smaller(learned, self.out, sizes=sizes)
-        _write_record(self.training, learned, self.out, also=also)
-        return sizes
-
-    def rewrite(self) -> None:
-        """Write the tokenizer with the current special tokens, its smaller versions and the record.
-
-        If the run is interrupted, the next run finds no tokenizer that matches the record, and
-        learns it again.
-
-        Raises:
-            CorruptOutputError: The report beside the tokenizer is damaged.
-        """
-        learned = self._learned()
-        self.out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
-        self.tokenizer.save(self.out.inside(TOKENIZER_FOLDER), overwrite=True)
-        write_beside(self.training, learned, self.out)
-
-    def _learned(self) -> LearnedTokenizer:
-        name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
-        data, path = self.out.read_bytes(name, limit=MAX_JSON_BYTES), self.out.join(name)
-        report = load(TrainingReport, data, name=path)
-        extended = self.training.recipe.tokenizer.extend
-        return LearnedTokenizer(tokenizer=self.tokenizer, report=report, extended=extended)
-
-    def _sizes_to_record(self) -> list[int]:
-        assert self.record is not None
-        remaining = [size for size in self.record.value.also if self._is_there(size)]
-        return sorted({*_reached_sizes(self.training, self.tokenizer), *remaining})
-
-    def _is_there(self, size: int) -> bool:
-        files = () if self.record is None else self.record.value.files
-        expected = {file.name: file for file in files}
-        names = _files_of(smaller_folder(size))
-        return all(name in expected and is_unchanged(self.out, expected[name]) for name in names)
 
 
 def _write_smaller(learned: LearnedTokenizer, out: Folder, *, sizes: Sequence[int]) -> None:
@@ -327,19 +313,16 @@ def _files_of(folder: str) -> list[str]:
 
 
 def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:
-    """Return the tokenizer of the recipe, or else the one in the output folder."""
+    """Return the tokenizer of the recipe, or else the one in the output folder.
+
+    It has the special tokens that the recipe adds.
+
+    Raises:
+        TokenizerError, PatternError: Same as `open_tokenizer`.
+    """
     folder = recipe.tokenizer.path
     if folder is None:
         folder = out.inside(TOKENIZER_FOLDER)
         if not out.exists(f"{TOKENIZER_FOLDER}/{READABLE_NAME}"):
             return None
-    return tokenizer_in(folder, recipe)
-
-
-def tokenizer_in(folder: str, recipe: Recipe) -> Tokenizer:
-    """Load the tokenizer of a folder or a file, with the special tokens that a recipe adds.
-
-    Raises:
-        TokenizerError, PatternError: Same as `open_tokenizer`.
-    """
     return open_tokenizer(folder).extended(recipe.tokenizer.extend)

@@ -35,10 +35,10 @@ from nanotok_ray.job.exporting import (
 )
 from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.frozen_plan import frozen_bytes
-from nanotok_ray.job.job_plan import JobPlan, TrainingPlan, decide
+from nanotok_ray.job.job_plan import JobPlan, decide
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import RunRecorder, stages_of_last_run
-from nanotok_ray.job.learned import LearnedOutput, finished_learning, learn_record
+from nanotok_ray.job.learned import LearnedOutput, learn_record
 from nanotok_ray.job.lease import Lease, free_number, leased, refuse_if_held
 from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.summary import (
@@ -225,7 +225,7 @@ class _Run:
         if plan.training is not None and tokenizer is None:
             tokenizer = self._train(plan.training.training)
         elif plan.training is not None:
-            self._complete(plan.training)
+            self._complete(plan.training.learned)
         elif plan.adopts:
             self._adopt(plan.tokenizer)
         assert tokenizer is not None
@@ -244,27 +244,24 @@ class _Run:
         self.learned = learn_record(self.out)
         return tokenizer
 
-    def _complete(self, part: TrainingPlan) -> None:
+    def _complete(self, learned: LearnedOutput) -> None:
         """Write the missing files of a tokenizer that was learned before.
 
         These are the tokenizer with other added special tokens, damaged files, and smaller
         tokenizers. The manifest does not list smaller tokenizers and is kept.
         """
-        training, tokenizer = part.training, part.tokenizer
-        assert tokenizer is not None
-        output = LearnedOutput.of(training, tokenizer, self.out)
-        if part.rewrites:
+        if learned.rewrites:
             self._begin_changes()
-            if output.lacks_extension:
+            if learned.lacks_extension:
                 self._note(
                     "the special tokens of tokenizer.extend have changed; the tokenizer was not "
                     "learned again"
                 )
-            output.rewrite()
+            learned.rewrite()
             self.has_changed = True
-            output = LearnedOutput.of(training, tokenizer, self.out)
-        if output.lacks_smaller:
-            self.has_changed |= bool(output.add_smaller())
+        elif learned.lacks_smaller:
+            self.has_changed |= bool(learned.add_smaller())
+        self.learned = learn_record(self.out)
 
     def _adopt(self, tokenizer: Tokenizer | None) -> None:
         """Write a tokenizer that was not learned here into the output folder."""
@@ -369,17 +366,16 @@ class _Run:
         exports: Sequence[ExportResult] = (),
     ) -> Summary:
         """Return the summary of the run so far."""
-        training = None if self.plan.training is None else self.plan.training.training
-        is_reused = training is not None and self.plan.tokenizer is not None
-        if training is not None and is_reused:
-            self.learned = finished_learning(training, self.out)
-        missed = () if training is None else sizes_not_reached(self.recipe, tokenizer)
-        is_of_others = is_reused and training is not None and training.is_of_other_inputs
-        learned = None
-        if self.learned is not None:
-            record = self.learned.value
+        learned, training = None, self.plan.training
+        record = self.learned
+        if record is None and training is not None:
+            record = training.learned.record
+        if record is not None and training is not None:
             learned = learned_summary(
-                record, tokenizer, not_reached=missed, of_other_inputs=is_of_others
+                record.value,
+                tokenizer,
+                not_reached=sizes_not_reached(self.recipe, tokenizer),
+                of_other_inputs=training.training.is_of_other_inputs,
             )
         run = FinishedRun(
             status=DONE if self.has_changed else UNCHANGED,
