@@ -4,10 +4,10 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import MAX_JSON_BYTES
@@ -22,6 +22,8 @@ from nanotok_ray.job.events import (
 )
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import without_secrets
+
+T = TypeVar("T")
 
 DONE, FAILED, INTERRUPTED, TERMINATED = ENDS = ("done", "failed", "interrupted", "terminated")
 """The ways in which a run can end."""
@@ -238,20 +240,31 @@ def read_journal(out: Folder, run: int | None = None) -> RunJournal | None:
     number = max(runs, default=0) if run is None else run
     if number not in runs:
         return None
-    segments = runs[number]
-    reading = _Reading(number, missing=max(segments) + 1 - len(segments))
-    names = [segment_name(number, segment) for segment in segments]
-    for lines in _segments(out, names):
-        reading.take(lines)
-    return reading.journal()
-
-
-def _segments(out: Folder, names: Sequence[str]) -> Iterator[list[Any] | None]:
+    names = [segment_name(number, segment) for segment in runs[number]]
+    values: list[tuple[float, object]] = []
+    missing = max(runs[number]) + 1 - len(names)
     with ThreadPoolExecutor(min(READERS, len(names))) as pool:
-        yield from pool.map(lambda name: _lines(out, name), names)
+        for rows in pool.map(lambda name: _rows(out, name), names):
+            values += _values(rows or ())
+            missing += rows is None
+    slices = _all_of(values, JournalledSlice)
+    planned = _last_of(values, Planned)
+    return RunJournal(
+        run=number,
+        head=_last_of(values, RunHead) or RunHead(),
+        last_at=max((at for at, _ in values), default=0.0),
+        notes=_all_of(values, TimedNote),
+        planned=() if planned is None else planned.stages,
+        cluster=_last_of(values, ClusterSize, since=RunHead),
+        stages=tuple(_counted_stages(_stages(values), slices)),
+        slices=slices,
+        failed_attempts=_all_of(values, FailedAttempt),
+        end=_last_of(values, RunEnd, since=Stage),  # a stage after it shows that the run continued
+        missing_segments=missing,
+    )
 
 
-def _lines(out: Folder, name: str) -> list[Any] | None:
+def _rows(out: Folder, name: str) -> list[Any] | None:
     """Return the rows of a segment, or None if it cannot be read."""
     try:
         text = out.read_bytes(name, limit=MAX_JSON_BYTES).decode("utf-8")
@@ -261,100 +274,69 @@ def _lines(out: Folder, name: str) -> list[Any] | None:
     return rows if all(isinstance(row, dict) for row in rows) else None
 
 
-class _Reading:
-    """The state of reading a journal."""
+Values = Sequence[tuple[float, object]]
+"""The values of rows, each with its time, in order."""
 
-    def __init__(self, run: int, *, missing: int) -> None:
-        self._run = run
-        self._head = RunHead()
-        self._last_at = 0.0
-        self._missing = missing
-        self._notes: list[TimedNote] = []
-        self._planned: tuple[PlannedStage, ...] = ()
-        self._cluster: ClusterSize | None = None
-        self._stages: list[Stage] = []
-        self._points: list[list[tuple[float, int, int]]] = []
-        self._slices: list[JournalledSlice] = []
-        self._failed: list[FailedAttempt] = []
-        self._end: RunEnd | None = None
 
-    def take(self, rows: list[Any] | None) -> None:
-        """Read one segment."""
-        if rows is None:
-            self._missing += 1
-            return
-        for row in rows:
-            try:
-                at = float(from_values(Finite, row.get("at"), name=""))
-                value = from_values(ROWS[row["event"]], row, name="")
-                self._take(value, at)
-            except (CorruptOutputError, LookupError, TypeError):
-                continue  # a row of another version
-            self._last_at = max(self._last_at, at)
+def _values(rows: Iterable[Any]) -> Iterator[tuple[float, object]]:
+    """Yield the values of rows; those of other versions are left out."""
+    for row in rows:
+        try:
+            at = float(from_values(Finite, row.get("at"), name=""))
+            yield at, from_values(ROWS[row["event"]], row, name="")
+        except (CorruptOutputError, LookupError, TypeError):
+            continue
 
-    def journal(self) -> RunJournal:
-        """Return the journal."""
-        return RunJournal(
-            run=self._run,
-            head=self._head,
-            last_at=self._last_at,
-            notes=tuple(self._notes),
-            planned=self._planned,
-            cluster=self._cluster,
-            stages=tuple(self._counted_stages()),
-            slices=tuple(self._slices),
-            failed_attempts=tuple(self._failed),
-            end=self._end,
-            missing_segments=self._missing,
+
+def _all_of(values: Values, kind: type[T]) -> tuple[T, ...]:
+    return tuple(value for _, value in values if isinstance(value, kind))
+
+
+def _last_of(values: Values, kind: type[T], *, since: type | None = None) -> T | None:
+    """Return the last value of a type, or None if a value of the type `since` follows it."""
+    for _, value in reversed(values):
+        if isinstance(value, kind):
+            return value
+        if since is not None and isinstance(value, since):
+            return None
+    return None
+
+
+def _stages(values: Values) -> list[Stage]:
+    """Return the stages with their progress and their ends."""
+    stages: list[Stage] = []
+    for at, value in values:
+        if isinstance(value, Stage):
+            stages.append(value)
+        if not stages:
+            continue
+        last = stages[-1]
+        match value:
+            case StageProgressRow(done=done, todo=todo):
+                progress = (*last.progress, (at, done, todo))
+                stages[-1] = replace(last, done=done, todo=todo, progress=progress)
+            case StageEndRow(seconds=seconds, num_bytes=size, done=done):
+                done = last.done if done is None else done
+                stages[-1] = replace(last, seconds=seconds, done_bytes=size, done=done)
+    return stages
+
+
+def _counted_stages(stages: Sequence[Stage], slices: Iterable[JournalledSlice]) -> Iterator[Stage]:
+    """Yield the stages with the number of slices that ended in each."""
+    by_stage: dict[str, list[JournalledSlice]] = defaultdict(list)
+    for slice_ in slices:
+        by_stage[slice_.stage].append(slice_)
+    for number, stage in enumerate(stages):
+        again = (later.at for later in stages[number + 1 :] if later.name == stage.name)
+        until = next(again, math.inf)
+        ended = [slice_ for slice_ in by_stage[stage.name] if stage.at <= slice_.at < until]
+        if not ended:
+            yield stage
+            continue
+        yield replace(
+            stage,
+            done=sum(slice_.slices for slice_ in ended),
+            failed=sum(slice_.slices for slice_ in ended if slice_.error is not None),
+            done_bytes=sum(slice_.num_bytes for slice_ in ended),
+            progress=(),
         )
-
-    def _take(self, row: object, at: float) -> None:
-        match row:
-            case RunHead():
-                self._head, self._cluster = row, None
-            case ClusterSize():
-                self._cluster = row
-            case RunEnd():
-                self._end = row
-            case TimedNote():
-                self._notes.append(row)
-            case Planned():
-                self._planned = row.stages
-            case JournalledSlice():
-                self._slices.append(row)
-            case FailedAttempt():
-                self._failed.append(row)
-            case _:
-                self._take_stage(row, at)
-
-    def _take_stage(self, row: object, at: float) -> None:
-        match row:
-            case Stage():
-                self._stages.append(row)
-                self._points.append([])
-                self._end = None  # the run continued
-            case StageProgressRow():
-                self._stages[-1] = replace(self._stages[-1], done=row.done, todo=row.todo)
-                self._points[-1].append((at, row.done, row.todo))
-            case StageEndRow():
-                done = self._stages[-1].done if row.done is None else row.done
-                seconds, size = row.seconds, row.num_bytes
-                last = replace(self._stages[-1], seconds=seconds, done_bytes=size, done=done)
-                self._stages[-1] = last
-
-    def _counted_stages(self) -> Iterator[Stage]:
-        """Yield the stages with the number of slices that ended in each."""
-        by_stage: dict[str, list[JournalledSlice]] = defaultdict(list)
-        for slice_ in self._slices:
-            by_stage[slice_.stage].append(slice_)
-        for number, stage in enumerate(self._stages):
-            again = (later.at for later in self._stages[number + 1 :] if later.name == stage.name)
-            until = next(again, math.inf)
-            ended = [slice_ for slice_ in by_stage[stage.name] if stage.at <= slice_.at < until]
-            if not ended:
-                yield replace(stage, progress=tuple(self._points[number]))
-                continue
-            done = sum(slice_.slices for slice_ in ended)
-            failed = sum(slice_.slices for slice_ in ended if slice_.error is not None)
-            done_bytes = sum(slice_.num_bytes for slice_ in ended)
-            yield replace(stage, done=done, failed=failed, done_bytes=done_bytes)

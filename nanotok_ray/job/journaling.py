@@ -71,25 +71,27 @@ class JournalRows:
     """Failed attempts so far, by cause."""
     cluster: ClusterSize | None = None
     """The cluster of the last row."""
-    _sliced: set[str] = field(default_factory=set)
-    _percents: dict[str, int] = field(default_factory=dict)
-    _done: dict[str, int] = field(default_factory=dict)
-    """Progress of each stage without slices."""
+    _has_slices: bool = False
+    """Whether a slice of the current stage has ended."""
+    _done: int | None = None
+    """The progress of the current stage without slices; None: there is none yet."""
+    _percent: int | None = None
+    """The percentage of its last row."""
 
     def of(self, event: Event, at: float) -> object | None:
         """Return the value of a row, or None if the journal does not list the event."""
         row: object | None = None
         match event:
             case SliceEnded():
-                self._sliced.add(event.stage)
+                self._has_slices = True
                 row = event
             case Planned() | Note():
                 row = event
-            case StageStarted():
-                row = self._stage(event, at)
-            case StageEnded():
-                done = self._done.get(event.stage)
-                row = StageEndRow(seconds=event.seconds, num_bytes=event.num_bytes, done=done)
+            case StageStarted(stage=stage, todo=todo, num_done=kept, num_bytes=num_bytes):
+                self._has_slices, self._done, self._percent = False, None, None
+                row = Stage(name=stage, todo=todo, kept=kept, num_bytes=num_bytes, at=at)
+            case StageEnded(seconds=seconds, num_bytes=num_bytes):
+                row = StageEndRow(seconds=seconds, num_bytes=num_bytes, done=self._done)
             case Advanced():
                 row = self._progress(event)
             case AttemptFailed():
@@ -99,22 +101,13 @@ class JournalRows:
                 self.cluster = row = event
         return row
 
-    def _stage(self, event: StageStarted, at: float) -> Stage:
-        self._percents.pop(event.stage, None)
-        self._done.pop(event.stage, None)
-        todo, kept, num_bytes = event.todo, event.num_done, event.num_bytes
-        return Stage(name=event.stage, todo=todo, kept=kept, num_bytes=num_bytes, at=at)
-
     def _progress(self, event: Advanced) -> StageProgressRow | None:
         """Return a progress row of a stage without slices, at most one for each percent."""
-        if event.running > 0 or event.stage in self._sliced:  # the rows of slices contain it
+        if event.running > 0 or self._has_slices:  # the rows of slices contain it
             return None
-        self._done[event.stage] = event.done
-        percent = 100 * event.done // max(event.todo, 1)
-        if percent == self._percents.get(event.stage):
-            return None
-        self._percents[event.stage] = percent
-        return StageProgressRow(done=event.done, todo=event.todo)
+        percent, last = 100 * event.done // max(event.todo, 1), self._percent
+        self._done, self._percent = event.done, percent
+        return None if percent == last else StageProgressRow(done=event.done, todo=event.todo)
 
 
 def run_head(recipe: Recipe, command: str, executor: str, *, run: int, began: float) -> RunHead:
