@@ -120,7 +120,7 @@ class _Submitted:
         """The outcome of the task, or what was raised outside of it; None: it has not ended."""
 
 
-class LocalWorkers:
+class LocalWorkerPool:
     """The workers of a session: threads of the driver, each with a process while it has a call.
 
     A signal can raise in the main thread at any call, also directly after a lock of Python code,
@@ -135,8 +135,10 @@ class LocalWorkers:
             cpus: The number of calls that run at the same time.
             in_threads: Whether the threads run the calls themselves.
         """
-        self.cpus = cpus
-        self.ended: SimpleQueue[None] = SimpleQueue()
+        self.probes: Sequence[Probe] = ()
+        """What workers check at the beginning of each call."""
+        self._cpus = cpus
+        self._ended: SimpleQueue[None] = SimpleQueue()
         """An entry for each call that has ended."""
         self._in_threads = in_threads
         self._threads: list[threading.Thread] = []
@@ -146,16 +148,27 @@ class LocalWorkers:
         self._running: set[_Submitted] = set()
         self._is_closed = False
 
-    @property
-    def num_running(self) -> int:
-        """The number of calls that run."""
-        return len(self._running)
+    def now(self) -> float:
+        """Return the time of this machine's monotonic clock."""
+        return time.monotonic()
 
-    def submit(self, call: Call, probes: Sequence[Probe]) -> _Submitted:
+    def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+    def resources(self) -> ClusterResources:
+        """Return the CPUs of the session; memory is not assigned to calls."""
+        return ClusterResources(cpus=self._cpus, node_cpus=self._cpus, node_memory=0)
+
+    def free_cpus(self) -> int:
+        """Return the number of workers that have no call."""
+        return self._cpus - len(self._running)
+
+    def submit(self, call: Call) -> Reference:
         """Run a call when a worker is free."""
-        submitted = _Submitted(call, probes)
+        submitted = _Submitted(call, self.probes)
         self._todo.put(submitted)
-        if len(self._threads) < self.cpus:
+        if len(self._threads) < self._cpus:
             name = f"local-worker_{len(self._threads)}"
             # A thread that runs calls itself must end before the interpreter does.
             thread = threading.Thread(target=self._work, name=name, daemon=not self._in_threads)
@@ -163,17 +176,41 @@ class LocalWorkers:
             thread.start()
         return submitted
 
-    def stop(self, submitted: _Submitted, *, force: bool) -> None:
-        """Take a call that waits out of the queue; interrupt one that runs, or kill its process.
+    def wait(
+        self, references: Collection[Reference], number: int, seconds: float
+    ) -> list[Reference]:
+        """Wait for calls."""
+        calls = [reference for reference in references if isinstance(reference, _Submitted)]
+
+        def has_enough() -> bool:
+            return sum(call.has_ended for call in calls) >= number
+
+        _wait_until(has_enough, self._ended, seconds)
+        ended: list[Reference] = [call for call in calls if call.has_ended]
+        return ended[:number]
+
+    def result(self, reference: Reference) -> AttemptResult:
+        """Return the outcome of a call, or the failure that the death of its process means."""
+        assert isinstance(reference, _Submitted)
+        outcome = reference.outcome
+        if isinstance(outcome, AttemptResult):
+            return outcome
+        if isinstance(outcome, WorkerDiedError):
+            return AttemptResult(failure=Failure(Cause.WORKER, str(outcome)))
+        if isinstance(outcome, Exception):  # outside of the task
+            failure = call_failure(outcome, f"{type(outcome).__name__}: {outcome}")
+            return AttemptResult(failure=failure)
+        assert outcome is not None, "the call has ended"
+        raise outcome
+
+    def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
+        """Take calls that wait out of the queue; interrupt those that run, or kill their processes.
 
         A call that a thread runs itself continues to its end.
         """
-        with self._lock:  # the process must not continue with another call meanwhile
-            if not submitted.has_begun:
-                submitted.has_begun = submitted.has_ended = True
-                self.ended.put(None)
-            elif submitted.process is not None:
-                (submitted.process.kill if force else submitted.process.interrupt)()
+        for reference in list(references):
+            assert isinstance(reference, _Submitted)
+            self._stop(reference, force=force)
 
     def close(self) -> None:
         """End all workers; what still runs after a moment is killed."""
@@ -182,13 +219,21 @@ class LocalWorkers:
             self._todo.put(None)
         if self._in_threads:
             return
-        _wait_until(lambda: not self._running, self.ended, CLOSE_SECONDS)
+        _wait_until(lambda: not self._running, self._ended, CLOSE_SECONDS)
         for submitted in list(self._running):
-            self.stop(submitted, force=True)
+            self._stop(submitted, force=True)
         for thread in self._threads:
             thread.join(CLOSE_SECONDS)
         for process in self._idle:
             process.close()
+
+    def _stop(self, submitted: _Submitted, *, force: bool) -> None:
+        with self._lock:  # the process must not continue with another call meanwhile
+            if not submitted.has_begun:
+                submitted.has_begun = submitted.has_ended = True
+                self._ended.put(None)
+            elif submitted.process is not None:
+                (submitted.process.kill if force else submitted.process.interrupt)()
 
     def _work(self) -> None:
         """Run calls until the session ends."""
@@ -213,7 +258,7 @@ class LocalWorkers:
         finally:
             self._running.discard(submitted)
             submitted.has_ended = True
-            self.ended.put(None)
+            self._ended.put(None)
 
     @contextmanager
     def _process_for(self, submitted: _Submitted) -> Iterator[WorkerProcess]:
@@ -242,69 +287,6 @@ def _wait_until(is_over: Callable[[], bool], ended: "SimpleQueue[None]", seconds
             ended.get(timeout=left)
 
 
-class LocalWorkerPool:
-    """The workers of a session as the runner sees them; see `WorkerPool`."""
-
-    def __init__(self, workers: LocalWorkers, probes: Sequence[Probe]) -> None:
-        """Let the workers check these probes at the beginning of each call."""
-        self._workers = workers
-        self._probes = probes
-
-    def now(self) -> float:
-        """Return the time of this machine's monotonic clock."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep."""
-        time.sleep(seconds)
-
-    def resources(self) -> ClusterResources:
-        """Return the CPUs of the session; memory is not assigned to calls."""
-        cpus = self._workers.cpus
-        return ClusterResources(cpus=cpus, node_cpus=cpus, node_memory=0)
-
-    def free_cpus(self) -> int:
-        """Return the number of workers that have no call."""
-        return self._workers.cpus - self._workers.num_running
-
-    def submit(self, call: Call) -> Reference:
-        """Put a call into the queue of the workers."""
-        return self._workers.submit(call, self._probes)
-
-    def wait(
-        self, references: Collection[Reference], number: int, seconds: float
-    ) -> list[Reference]:
-        """Wait for calls."""
-        calls = [reference for reference in references if isinstance(reference, _Submitted)]
-
-        def has_enough() -> bool:
-            return sum(call.has_ended for call in calls) >= number
-
-        _wait_until(has_enough, self._workers.ended, seconds)
-        ended: list[Reference] = [call for call in calls if call.has_ended]
-        return ended[:number]
-
-    def result(self, reference: Reference) -> AttemptResult:
-        """Return the outcome of a call, or the failure that the death of its process means."""
-        assert isinstance(reference, _Submitted)
-        outcome = reference.outcome
-        if isinstance(outcome, AttemptResult):
-            return outcome
-        if isinstance(outcome, WorkerDiedError):
-            return AttemptResult(failure=Failure(Cause.WORKER, str(outcome)))
-        if isinstance(outcome, Exception):  # outside of the task
-            failure = call_failure(outcome, f"{type(outcome).__name__}: {outcome}")
-            return AttemptResult(failure=failure)
-        assert outcome is not None, "the call has ended"
-        raise outcome
-
-    def cancel(self, references: Collection[Reference], *, force: bool = False) -> None:
-        """Interrupt calls that have not ended, or with force kill their processes."""
-        for reference in list(references):
-            assert isinstance(reference, _Submitted)
-            self._workers.stop(reference, force=force)
-
-
 class LocalExecutor(Executor):
     """Runs tasks in worker processes of this machine, or in threads of this process."""
 
@@ -317,7 +299,7 @@ class LocalExecutor(Executor):
         crashes takes the whole process with it.
         """
         self._in_threads = in_threads
-        self._workers: LocalWorkers | None = None
+        self._workers: LocalWorkerPool | None = None
 
     @contextmanager
     def session(
@@ -333,7 +315,7 @@ class LocalExecutor(Executor):
             yield
             return
         with terminable():
-            self._workers = LocalWorkers(cpus or default_threads(), in_threads=self._in_threads)
+            self._workers = LocalWorkerPool(cpus or default_threads(), in_threads=self._in_threads)
             try:
                 yield
             finally:
@@ -343,7 +325,8 @@ class LocalExecutor(Executor):
     def pool(self, probes: Sequence[Probe]) -> LocalWorkerPool:
         """Return the workers of the session."""
         assert self._workers is not None, "tasks run inside a session"
-        return LocalWorkerPool(self._workers, probes)
+        self._workers.probes = probes
+        return self._workers
 
     def learn(
         self, training: Training, summed: WeightedCounts, out: Folder, *, on_event: OnEvent
