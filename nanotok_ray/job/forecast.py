@@ -1,10 +1,7 @@
 """The progress of a run, and estimates of the remaining time of a stage and of the job."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from nanotok_ray.formats import StageTime
 from nanotok_ray.job.events import (
     Advanced,
     AttemptFailed,
@@ -13,13 +10,7 @@ from nanotok_ray.job.events import (
     StageEnded,
     StageStarted,
 )
-from nanotok_ray.job.exporting import layouts_of
-from nanotok_ray.job.reducing import MERGE_ABOVE
-from nanotok_ray.job.stage import REUSE_STAGE
 from nanotok_ray.units import format_estimate
-
-if TYPE_CHECKING:
-    from nanotok_ray.job.job_plan import JobPlan
 
 TEXT_STAGES = ("count", "tokenize")
 """The stages that read all of the text. The rate of one of them is used for the other if nothing
@@ -166,43 +157,3 @@ def _seconds(stage: PlannedStage, rate: float | None) -> float | None:
     if stage.seconds is not None:
         return stage.seconds
     return stage.num_bytes / rate if stage.num_bytes and rate else None
-
-
-def planned_stages(plan: "JobPlan", last: Mapping[str, StageTime]) -> Iterator[PlannedStage]:
-    """Yield the stages that a job will have.
-
-    Args:
-        plan: The plan of the job.
-        last: Seconds and bytes of each stage in the last run of this output.
-    """
-    values = plan.values
-    if values.get("learn", {}).get("todo"):
-        if values["count"]["todo"]:
-            yield _planned("count", last, size=values["count"]["bytes"])
-        if plan.training is not None and len(plan.training.progress.items) > MERGE_ABOVE:
-            yield _planned("merge", last)
-        yield _planned("reduce", last)
-        yield _planned("learn", last)
-    if plan.command != "train" and plan.output is None:
-        if plan.reused:
-            yield _planned(REUSE_STAGE, last)
-        size = values["tokenize"]["bytes"]
-        yield _planned("tokenize", last if size else {}, size=size, seconds=None if size else 0.0)
-        # Here it compares records; their files were checked as they were written.
-        yield _planned("verify", last, seconds=0.0)
-        late = [layout for layout in layouts_of(plan.recipe) if size and not layout.is_by_slice]
-        yield from (_planned("export", last) for _ in late)
-    for exporting in plan.exports:
-        if exporting.todo:
-            yield _planned("export", last)
-
-
-def _planned(
-    name: str, last: Mapping[str, StageTime], *, size: int = 0, seconds: float | None = None
-) -> PlannedStage:
-    stage = last.get(name)
-    if stage is not None and not size:
-        seconds = stage.seconds
-    elif stage is not None and stage.bytes and stage.seconds >= MIN_SECONDS:
-        seconds = stage.seconds * size / stage.bytes
-    return PlannedStage(name=name, num_bytes=size, seconds=seconds)

@@ -11,15 +11,19 @@ from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
     ShardRecord,
     ShardSettings,
+    StageTime,
     to_values,
 )
 from nanotok_ray.job.changes import check_losses, plan_changes, setting_changes
 from nanotok_ray.job.counting import CountProgress, Training, training_of
-from nanotok_ray.job.events import Activity, OnEvent, ignore
+from nanotok_ray.job.events import Activity, OnEvent, PlannedStage, ignore
 from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
+from nanotok_ray.job.forecast import MIN_SECONDS
 from nanotok_ray.job.frozen_plan import frozen_bytes, plan_for, published_settings
 from nanotok_ray.job.learned import LearnedOutput, existing_tokenizer
 from nanotok_ray.job.plan_text import Estimate, FrozenPlan, change_lines, plan_text
+from nanotok_ray.job.reducing import MERGE_ABOVE
+from nanotok_ray.job.stage import REUSE_STAGE
 from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Output, Record
@@ -249,6 +253,35 @@ def decide(
     return replace(announced, notes=tuple(_notes(announced)))
 
 
+def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[PlannedStage]:
+    """Yield the stages that a job will have.
+
+    Args:
+        plan: The plan of the job.
+        last: Seconds and bytes of each stage in the last run of this output.
+    """
+    values = plan.values
+    if values.get("learn", {}).get("todo"):
+        if values["count"]["todo"]:
+            yield _planned("count", last, size=values["count"]["bytes"])
+        if plan.training is not None and len(plan.training.progress.items) > MERGE_ABOVE:
+            yield _planned("merge", last)
+        yield _planned("reduce", last)
+        yield _planned("learn", last)
+    if plan.command != "train" and plan.output is None:
+        if plan.reused:
+            yield _planned(REUSE_STAGE, last)
+        size = values["tokenize"]["bytes"]
+        yield _planned("tokenize", last if size else {}, size=size, seconds=None if size else 0.0)
+        # Here it compares records; their files were checked as they were written.
+        yield _planned("verify", last, seconds=0.0)
+        late = [layout for layout in layouts_of(plan.recipe) if size and not layout.is_by_slice]
+        yield from (_planned("export", last) for _ in late)
+    for exporting in plan.exports:
+        if exporting.todo:
+            yield _planned("export", last)
+
+
 def _notes(announced: JobPlan) -> Iterator[str]:
     """Yield the notes for the user on a plan."""
     recipe, out, tokenizing = announced.recipe, announced.out, announced.tokenizing
@@ -369,3 +402,14 @@ def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
         "bytes": sum(sizes),
         "largest_slice": max(sizes, default=0),
     }
+
+
+def _planned(
+    name: str, last: Mapping[str, StageTime], *, size: int = 0, seconds: float | None = None
+) -> PlannedStage:
+    stage = last.get(name)
+    if stage is not None and not size:
+        seconds = stage.seconds
+    elif stage is not None and stage.bytes and stage.seconds >= MIN_SECONDS:
+        seconds = stage.seconds * size / stage.bytes
+    return PlannedStage(name=name, num_bytes=size, seconds=seconds)

@@ -33,9 +33,8 @@ from nanotok_ray.job.exporting import (
     finished_exports,
     same_pass,
 )
-from nanotok_ray.job.forecast import planned_stages
 from nanotok_ray.job.frozen_plan import frozen_bytes
-from nanotok_ray.job.job_plan import JobPlan, decide
+from nanotok_ray.job.job_plan import JobPlan, decide, planned_stages
 from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import RunRecorder, stages_of_last_run
 from nanotok_ray.job.learned import LearnedOutput, learn_record
