@@ -15,13 +15,13 @@ from nanotok_ray.formats import REPORT_PAGE_NAME, Flow, read_manifest, to_values
 from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job.events import StageEnded
 from nanotok_ray.job.forecast import Forecast, TimeLeft
-from nanotok_ray.job.job_plan import decide
+from nanotok_ray.job.job_plan import decide, stage_plans
 from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
 from nanotok_ray.job.lease import Clock
-from nanotok_ray.job.plan_text import STAGES, stage_line
+from nanotok_ray.job.plan_text import StagePlan, stage_line
 from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus
 from nanotok_ray.job.status import run_status as read_run_status
-from nanotok_ray.recipe import Recipe, load_recipe
+from nanotok_ray.recipe import load_recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import format_estimate, quantity
 
@@ -102,7 +102,7 @@ class OutputStatus:
     """Of a finished output, as the next two."""
     tokens: int | None = omitted()
     quarantined: Mapping[str, int] | None = omitted()
-    plan: Mapping[str, Mapping[str, int]] | None = omitted()
+    plan: Mapping[str, StagePlan] | None = omitted()
     """The finished and the remaining work by stage, if a recipe is given."""
 
 
@@ -348,17 +348,11 @@ def run_status(arguments: "Arguments") -> int:
         output, watch=arguments.watch, show=lambda look: console.text(*status_lines(look), *space)
     )
     if recipe is not None:
-        plan = _plan(recipe)
-        console.text(*(stage_line(stage, numbers) for stage, numbers in plan.items()))
+        plan = stage_plans(decide(recipe))
+        console.text(*(stage_line(name, stage) for name, stage in plan.items()))
         status = replace(status, plan=plan)
     console.result(to_values(status))
     return 0 if status.state in WELL else BAD_OUTPUT
-
-
-def _plan(recipe: Recipe) -> dict[str, dict[str, int]]:
-    """Return the finished and the remaining work of `prepare`, by stage."""
-    values = decide(recipe).values
-    return {stage: values[stage] for stage in STAGES if stage in values}
 
 
 def read_status(

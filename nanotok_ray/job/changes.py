@@ -1,13 +1,23 @@
 """What a job would change in an output, and the files that it would lose."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from nanotok_ray.errors import PlanError
 from nanotok_ray.formats import MANIFEST_NAME, ShardSettings, Totals, to_values
 from nanotok_ray.job.frozen_plan import published
 from nanotok_ray.recipe import OutputRecipe
-from nanotok_ray.sources import Plan, SourceLoss, changes, losses, reading_changes, slice_changes
+from nanotok_ray.sources import (
+    Plan,
+    ReadingChange,
+    SliceChanges,
+    SourceChanges,
+    SourceLoss,
+    changes,
+    losses,
+    reading_changes,
+    slice_changes,
+)
 from nanotok_ray.storage import Folder
 from nanotok_ray.units import few, quantity
 
@@ -73,17 +83,26 @@ def _held(totals: Mapping[str, Totals], key: str) -> str:
     return f"{quantity(documents, 'document')}{split}, {quantity(tokens, 'token')}"
 
 
-def plan_changes(before: Plan | None, after: Plan) -> dict[str, Any] | None:
-    """Return the differences from the frozen plan as JSON values, or None if there is none."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanChanges:
+    """The differences from the frozen plan, with the fields of their JSON."""
+
+    sources: tuple[SourceChanges, ...]
+    reading: tuple[ReadingChange, ...]
+    slices: SliceChanges
+    slice_bytes: tuple[int, int]
+
+
+def plan_changes(before: Plan | None, after: Plan) -> PlanChanges | None:
+    """Return the differences from the frozen plan, or None if there is none."""
     if before is None:
         return None
-    slices = slice_changes(before, after)
-    return {
-        "sources": to_values([*changes(before, after)]),
-        "reading": to_values([*reading_changes(before, after)]),
-        "slices": {"same": slices.same, "new": slices.new, "gone": slices.gone},
-        "slice_bytes": [before.slice_bytes, after.slice_bytes],
-    }
+    return PlanChanges(
+        sources=tuple(changes(before, after)),
+        reading=tuple(reading_changes(before, after)),
+        slices=slice_changes(before, after),
+        slice_bytes=(before.slice_bytes, after.slice_bytes),
+    )
 
 
 def setting_changes(

@@ -21,7 +21,14 @@ from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
 from nanotok_ray.job.forecast import MIN_SECONDS
 from nanotok_ray.job.frozen_plan import frozen_bytes, plan_for, published_settings
 from nanotok_ray.job.learned import LearnedOutput, existing_tokenizer
-from nanotok_ray.job.plan_text import Estimate, FrozenPlan, change_lines, plan_text
+from nanotok_ray.job.plan_text import (
+    Estimate,
+    FrozenPlan,
+    PlanSummary,
+    StagePlan,
+    change_lines,
+    plan_text,
+)
 from nanotok_ray.job.reducing import MERGE_ABOVE
 from nanotok_ray.job.stage import REUSE_STAGE
 from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
@@ -161,37 +168,35 @@ class JobPlan:
     @property
     def values(self) -> dict[str, Any]:
         """The plan as JSON values."""
-        todo, training = self.todo, self.training
-        values: dict[str, Any] = {
-            "status": "planned",
-            "output": self.out.url,
-            "sources": overview(self.plan),
-            "notes": list(self.notes),
-            "changes": plan_changes(self.before, self.plan),
-        }
-        if training is not None:
-            is_there = training.tokenizer is not None
-            values["count"] = _stage(todo["count"], done=len(training.progress.records))
-            values["learn"] = {"todo": int(not is_there), "done": int(is_there)}
-            if also := self.recipe.tokenizer.also:
-                missing = len(training.learned.missing_sizes)
-                values["also"] = {"todo": missing, "done": len(also) - missing}
-        if self.command != "train":
-            done = sum(1 for _ in self.plan.slices()) - len(todo["tokenize"])
-            values["tokenize"] = _stage(todo["tokenize"], done=done)
-        for name, part in (("estimate", self.estimate), ("frozen", self.freezing)):
-            if part is not None:
-                values[name] = to_values(part)
+        values: dict[str, Any] = to_values(_summary(self))
         return values
 
     def change_notes(self) -> list[str]:
         """Return a line for each difference from the frozen plan."""
-        changed = plan_changes(self.before, self.plan)
-        return [] if changed is None else [" ".join(line.split()) for line in change_lines(changed)]
+        changes = plan_changes(self.before, self.plan)
+        return [] if changes is None else [" ".join(line.split()) for line in change_lines(changes)]
 
     def text(self) -> str:
         """Return the plan as lines of text."""
-        return plan_text(self.values, self.estimate, self.freezing)
+        return plan_text(_summary(self))
+
+
+def stage_plans(plan: JobPlan) -> dict[str, StagePlan]:
+    """Return what each stage of a command does, as far as its results are numbered."""
+    todo, training = plan.todo, plan.training
+    stages: dict[str, StagePlan] = {}
+    if training is not None:
+        is_there = training.tokenizer is not None
+        done = len(training.progress.records)
+        stages["count"] = _stage_of_slices(todo["count"], done=done)
+        stages["learn"] = StagePlan(todo=int(not is_there), done=int(is_there))
+        if also := plan.recipe.tokenizer.also:
+            missing = len(training.learned.missing_sizes)
+            stages["also"] = StagePlan(todo=missing, done=len(also) - missing)
+    if plan.command != "train":
+        done = sum(1 for _ in plan.plan.slices()) - len(todo["tokenize"])
+        stages["tokenize"] = _stage_of_slices(todo["tokenize"], done=done)
+    return stages
 
 
 def decide(
@@ -260,18 +265,18 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
         plan: The plan of the job.
         last: Seconds and bytes of each stage in the last run of this output.
     """
-    values = plan.values
-    if values.get("learn", {}).get("todo"):
-        if values["count"]["todo"]:
-            yield _planned("count", last, size=values["count"]["bytes"])
-        if plan.training is not None and len(plan.training.progress.items) > MERGE_ABOVE:
+    stages = stage_plans(plan)
+    if plan.training is not None and plan.tokenizer is None:
+        if stages["count"].todo:
+            yield _planned("count", last, size=stages["count"].bytes or 0)
+        if len(plan.training.progress.items) > MERGE_ABOVE:
             yield _planned("merge", last)
         yield _planned("reduce", last)
         yield _planned("learn", last)
     if plan.command != "train" and plan.output is None:
         if plan.reused:
             yield _planned(REUSE_STAGE, last)
-        size = values["tokenize"]["bytes"]
+        size = stages["tokenize"].bytes or 0
         yield _planned("tokenize", last if size else {}, size=size, seconds=None if size else 0.0)
         # Here it compares records; their files were checked as they were written.
         yield _planned("verify", last, seconds=0.0)
@@ -280,6 +285,20 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
     for exporting in plan.exports:
         if exporting.todo:
             yield _planned("export", last)
+
+
+def _summary(plan: JobPlan) -> PlanSummary:
+    """Return a plan for users."""
+    return PlanSummary(
+        status="planned",
+        output=plan.out.url,
+        sources=overview(plan.plan),
+        notes=plan.notes,
+        changes=plan_changes(plan.before, plan.plan),
+        estimate=plan.estimate,
+        frozen=plan.freezing,
+        **stage_plans(plan),
+    )
 
 
 def _notes(announced: JobPlan) -> Iterator[str]:
@@ -392,16 +411,16 @@ def _published(tokenizing: TokenizePlan, out: Folder, frozen: bytes | None) -> O
     return output if is_same else None
 
 
-def _stage(todo: Sequence[Slice], *, done: int) -> dict[str, int]:
+def _stage_of_slices(todo: Sequence[Slice], *, done: int) -> StagePlan:
     sizes = {
         slice_.reads: slice_.num_bytes for slice_ in todo
     }.values()  # both splits of a share are read once
-    return {
-        "todo": len(todo),
-        "done": done,
-        "bytes": sum(sizes),
-        "largest_slice": max(sizes, default=0),
-    }
+    return StagePlan(
+        todo=len(todo),
+        done=done,
+        bytes=sum(sizes),
+        largest_slice=max(sizes, default=0),
+    )
 
 
 def _planned(

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from nanotok_ray.formats.codec import omitted
+from nanotok_ray.job.changes import PlanChanges
 from nanotok_ray.job.doctor.machine import Space
+from nanotok_ray.sources import SourceOverview
 from nanotok_ray.units import few, format_bytes, format_estimate, quantity
 
 
@@ -43,29 +45,61 @@ class FrozenPlan:
     path: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StagePlan:
+    """What a stage does: its results that are missing, and those that exist."""
+
+    todo: int
+    done: int
+    bytes: int | None = omitted()
+    """The estimated bytes to read; None for a stage without slices, as the next one."""
+    largest_slice: int | None = omitted()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanSummary:
+    """The plan of a job for users, with the fields of its JSON."""
+
+    status: str
+    output: str
+    sources: tuple[SourceOverview, ...]
+    notes: tuple[str, ...]
+    changes: PlanChanges | None
+    """None without an earlier plan."""
+    count: StagePlan | None = omitted()
+    """None if the command does not have the stage, as the next ones."""
+    learn: StagePlan | None = omitted()
+    also: StagePlan | None = omitted()
+    """The smaller tokenizers."""
+    tokenize: StagePlan | None = omitted()
+    estimate: Estimate | None = omitted()
+    frozen: FrozenPlan | None = omitted()
+
+    @property
+    def stages(self) -> dict[str, StagePlan]:
+        """The stages that the command has, in the order of the job."""
+        parts = {name: getattr(self, name) for name in ("count", "learn", "also", "tokenize")}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
 _INDENT = " " * 12
 _LONG_SECONDS = 60.0
 
-STAGES = ("count", "learn", "also", "tokenize")
-"""The stages whose numbers a plan has, in the order of the job."""
 
-
-def plan_text(
-    values: Mapping[str, Any], estimate: Estimate | None, frozen: FrozenPlan | None
-) -> str:
+def plan_text(plan: PlanSummary) -> str:
     """Return the plan as lines: output, sources, notes, changes, remaining work, estimates."""
-    lines = [f"output      {resolved(values['output'])}"]
-    for source in values["sources"]:
+    lines = [f"output      {resolved(plan.output)}"]
+    for source in plan.sources:
         lines += _source_lines(source)
-    lines += [f"note        {note}" for note in values["notes"]]
-    if values["changes"] is not None:
-        lines += change_lines(values["changes"])
-    lines += [stage_line(stage, values[stage]) for stage in STAGES if stage in values]
-    if estimate is not None:
-        lines += _estimate_lines(estimate)
-        lines += [f"space       {space.text()}" for space in estimate.space]
-    if frozen is not None:
-        lines.append(_frozen_line(frozen, values["sources"]))
+    lines += [f"note        {note}" for note in plan.notes]
+    if plan.changes is not None:
+        lines += change_lines(plan.changes)
+    lines += [stage_line(name, stage) for name, stage in plan.stages.items()]
+    if plan.estimate is not None:
+        lines += _estimate_lines(plan.estimate)
+        lines += [f"space       {space.text()}" for space in plan.estimate.space]
+    if plan.frozen is not None:
+        lines.append(_frozen_line(plan.frozen, plan.sources))
     return "\n".join(lines)
 
 
@@ -80,26 +114,23 @@ def resolved(location: str) -> str:
     return f"{location} ({Path(location).absolute()})"
 
 
-def _source_lines(source: Mapping[str, Any]) -> Iterator[str]:
-    documents = source["documents"]
+def _source_lines(source: SourceOverview) -> Iterator[str]:
+    documents, groups, val = source.documents, source.groups, source.val
     count = "documents unknown" if documents is None else quantity(documents, "document")
-    stored, decoded = format_bytes(source["stored_bytes"]), format_bytes(source["bytes"])
+    stored, decoded = format_bytes(source.stored_bytes), format_bytes(source.bytes)
     yield (
-        f"source      {source['name']}: {quantity(source['files'], 'file')}, {stored} stored, "
+        f"source      {source.name}: {quantity(source.files, 'file')}, {stored} stored, "
         f"about {decoded} of text, {count}"
     )
-    read_as = f"{source['format']}{_dialects(source['dialects'])}"
-    yield f"{_INDENT}{read_as} in {resolved(source['root'])}, split {source['split']}"
-    splits = ", ".join(f"{number:,} {split}" for split, number in source["slices"].items())
-    groups = source["groups"]
-    grouped = (
-        f"; {quantity(groups['files'], 'small file')} in {quantity(groups['groups'], 'group')}"
-    )
-    largest = f"the largest {format_bytes(source['largest_slice'])}"
-    yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups['groups'] else ''}"
-    if source["val"]["files"]:
-        share = source["val"]["stored_bytes"] / max(1, source["stored_bytes"])
-        listed = few(source["val"]["first"], source["val"]["files"])
+    read_as = f"{source.format}{_dialects(source.dialects)}"
+    yield f"{_INDENT}{read_as} in {resolved(source.root)}, split {source.split}"
+    splits = ", ".join(f"{number:,} {split}" for split, number in source.slices.items())
+    grouped = f"; {quantity(groups.files, 'small file')} in {quantity(groups.groups, 'group')}"
+    largest = f"the largest {format_bytes(source.largest_slice)}"
+    yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups.groups else ''}"
+    if val.files:
+        share = val.stored_bytes / max(1, source.stored_bytes)
+        listed = few(val.first, val.files)
         yield f"{_INDENT}val: {listed} ({share:.1%} of the bytes)"
 
 
@@ -115,42 +146,42 @@ def _dialects(files: Mapping[str, int]) -> str:
     return f" of {', '.join(counted[:-1])} and {counted[-1]}"
 
 
-def change_lines(changed: Mapping[str, Any]) -> Iterator[str]:
+def change_lines(changes: PlanChanges) -> Iterator[str]:
     """Yield the lines that list the changes since the plan was frozen; no lines without changes."""
-    slices = changed["slices"]
-    for source in changed["sources"]:
-        described = [f"{file['file']}: {file['why']}" for file in source["changed"]]
+    slices = changes.slices
+    for source in changes.sources:
+        described = [f"{file.file}: {file.why}" for file in source.changed]
         parts = [
             f"{len(names):,} {word} ({few(names, len(names))})"
             for word, names in (
-                ("added", source["added"]),
+                ("added", source.added),
                 ("changed", described),
-                ("removed", source["removed"]),
+                ("removed", source.removed),
             )
             if names
         ]
-        yield f"changed     {source['source']}: {', '.join(parts)}"
-    for change in changed["reading"]:
-        was, current = (change[when] or "none" for when in ("before", "now"))
-        yield f"changed     {change['source']}: {change['what']} is {current}, it was {was}"
-    before, now = changed["slice_bytes"]
+        yield f"changed     {source.source}: {', '.join(parts)}"
+    for change in changes.reading:
+        was, current = change.before or "none", change.now or "none"
+        yield f"changed     {change.source}: {change.what} is {current}, it was {was}"
+    before, now = changes.slice_bytes
     if before != now:
         yield f"changed     limits.slice_bytes was {before:,}, is {now:,}: new slices are cut"
-    if slices["new"] or slices["gone"]:
+    if slices.new or slices.gone:
         yield (
-            f"{_INDENT}slices: {slices['same']:,} as in the saved plan, {slices['new']:,} new, "
-            f"{slices['gone']:,} removed"
+            f"{_INDENT}slices: {slices.same:,} as in the saved plan, {slices.new:,} new, "
+            f"{slices.gone:,} removed"
         )
 
 
-def stage_line(stage: str, numbers: Mapping[str, int]) -> str:
+def stage_line(name: str, stage: StagePlan) -> str:
     """Return the line that describes a stage.
 
-    >>> stage_line("count", {"todo": 2, "done": 1_000, "bytes": 5_000_000})
+    >>> stage_line("count", StagePlan(todo=2, done=1_000, bytes=5_000_000))
     'count       2 to do, 1,000 done, about 5.0 MB'
     """
-    size = f", about {format_bytes(numbers['bytes'])}" if numbers.get("bytes") else ""
-    return f"{stage:<11} {numbers['todo']:,} to do, {numbers['done']:,} done{size}"
+    size = f", about {format_bytes(stage.bytes)}" if stage.bytes else ""
+    return f"{name:<11} {stage.todo:,} to do, {stage.done:,} done{size}"
 
 
 def _estimate_lines(estimate: Estimate) -> Iterator[str]:
@@ -191,7 +222,7 @@ def _idle_lines(estimate: Estimate, known: Mapping[str, float]) -> Iterator[str]
             )
 
 
-def _frozen_line(frozen: FrozenPlan, sources: Sequence[Mapping[str, Any]]) -> str:
+def _frozen_line(frozen: FrozenPlan, sources: Sequence[SourceOverview]) -> str:
     if frozen.status == "not frozen":
         return (
             f"not saved   the output is finished; a job replaces {frozen.path} when it changes "
@@ -200,7 +231,7 @@ def _frozen_line(frozen: FrozenPlan, sources: Sequence[Mapping[str, Any]]) -> st
     if frozen.status == "in use":
         return f"not saved   another run has locked this output; {frozen.path} is its plan"
     before = ", as before" if frozen.status == "as before" else ""
-    by_hash = any(source["split"].startswith("share:") for source in sources)
+    by_hash = any(source.split.startswith("share:") for source in sources)
     later = "files that are added later belong to train"
     if by_hash:
         later += "; with split = share:S, the hash of each document decides"

@@ -248,7 +248,7 @@ def _stage_estimates(
     for stage in STAGES:
         if slices := announced.todo.get(stage):
             stages[stage] = _of_slices(slices, rates.get(stage), cpus=cpus)
-    if announced.values.get("learn", {}).get("todo"):
+    if announced.training is not None and announced.tokenizer is None:
         # The time depends on the spans and not on the bytes.
         seconds = last["learn"].seconds if "learn" in last else None
         basis = "unknown" if seconds is None else "as in the last run"

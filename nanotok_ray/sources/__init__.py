@@ -14,6 +14,7 @@ from nanotok_ray.sources.piece_reader import read_piece
 from nanotok_ray.sources.plan import (
     Plan,
     Slice,
+    SourceOverview,
     decoded_bytes,
     overview,
     plan_from_json,
@@ -21,6 +22,9 @@ from nanotok_ray.sources.plan import (
 )
 from nanotok_ray.sources.plan_build import EarlierPlan, make_plan
 from nanotok_ray.sources.plan_changes import (
+    ReadingChange,
+    SliceChanges,
+    SourceChanges,
     SourceLoss,
     changes,
     losses,
@@ -72,11 +76,15 @@ __all__ = [
     "Plan",
     "QuarantineEntry",
     "Quarantined",
+    "ReadingChange",
     "ReadingRules",
     "SavedRecipe",
     "Slice",
+    "SliceChanges",
     "SliceReading",
+    "SourceChanges",
     "SourceLoss",
+    "SourceOverview",
     "TimeIsUpError",
     "UnusableFile",
     "changes",

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -145,12 +145,54 @@ def clean_stem(path: str) -> str:
 MAX_LISTED_FILES = 5
 
 
-def overview(plan: Plan) -> list[dict[str, Any]]:
-    """Return the numbers of each source as JSON values, in the order of the recipe."""
-    return [_source(source) for source in plan.sources]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileGroups:
+    """The groups of small files of a source, and the number of their files."""
+
+    groups: int
+    files: int
 
 
-def _source(source: PlannedSource) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValFiles:
+    """The val files of a source: their number, the first paths, and their stored bytes."""
+
+    files: int
+    first: tuple[str, ...]
+    stored_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceOverview:
+    """The numbers of a source, with the fields of their JSON."""
+
+    name: str
+    kind: str
+    root: str
+    format: str
+    dialects: Mapping[str, int]
+    """The number of files of each dialect, sorted by name; empty for text."""
+    split: str
+    files: int
+    stored_bytes: int
+    bytes: int
+    """The estimated decoded bytes."""
+    documents: int | None
+    """None: unknown."""
+    slices: Mapping[str, int]
+    """The number of slices of each split."""
+    largest_slice: int
+    """Its estimated bytes."""
+    groups: FileGroups
+    val: ValFiles
+
+
+def overview(plan: Plan) -> tuple[SourceOverview, ...]:
+    """Return the numbers of each source in the order of the recipe."""
+    return tuple(_overview(source) for source in plan.sources)
+
+
+def _overview(source: PlannedSource) -> SourceOverview:
     slices = list(slices_of(source))
     splits = {"train": 0, "val": 0}
     for slice_ in slices:
@@ -160,35 +202,27 @@ def _source(source: PlannedSource) -> dict[str, Any]:
         tuple(file.path for file in slice_.files) for slice_ in slices if len(slice_.pieces) > 1
     }
     val = [file for file in source.files if file.split == "val"]
-    return {
-        "name": source.name,
-        "kind": source.kind,
-        "root": source.root,
-        "format": source.format,
-        "dialects": _dialects(source),
-        "split": source.rule,
-        "files": len(source.files),
-        "stored_bytes": sum(file.size for file in source.files),
-        "bytes": decoded_bytes(source.files),
-        "documents": num_documents(source),
-        "slices": splits,
-        "largest_slice": max((slice_.num_bytes for slice_ in slices), default=0),
-        "groups": {
-            "groups": len(groups),
-            "files": sum(map(len, groups)),
-        },
-        "val": {
-            "files": len(val),
-            "first": [file.path for file in val[:MAX_LISTED_FILES]],
-            "stored_bytes": sum(file.size for file in val),
-        },
-    }
-
-
-def _dialects(source: PlannedSource) -> dict[str, int]:
-    """Return the number of files of each dialect, sorted by name; empty for text."""
-    numbers = Counter(file.dialect for file in source.files if file.dialect is not None)
-    return dict(sorted(numbers.items()))
+    dialects = Counter(file.dialect for file in source.files if file.dialect is not None)
+    return SourceOverview(
+        name=source.name,
+        kind=source.kind,
+        root=source.root,
+        format=source.format,
+        dialects=dict(sorted(dialects.items())),
+        split=source.rule,
+        files=len(source.files),
+        stored_bytes=sum(file.size for file in source.files),
+        bytes=decoded_bytes(source.files),
+        documents=num_documents(source),
+        slices=splits,
+        largest_slice=max((slice_.num_bytes for slice_ in slices), default=0),
+        groups=FileGroups(groups=len(groups), files=sum(map(len, groups))),
+        val=ValFiles(
+            files=len(val),
+            first=tuple(file.path for file in val[:MAX_LISTED_FILES]),
+            stored_bytes=sum(file.size for file in val),
+        ),
+    )
 
 
 def decoded_bytes(files: Sequence[SourceFile]) -> int:

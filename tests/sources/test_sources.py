@@ -288,7 +288,7 @@ def test_a_plan_states_the_dialect_of_each_file_and_their_number(corpus, tmp_pat
     web, chats = plan.sources
     assert [file.dialect for file in web.files] == [None] * 3
     assert list(dialects(chats).values()) == ["messages"] * 2 + ["sharegpt"]
-    assert [each["dialects"] for each in overview(plan)] == [{}, {"messages": 2, "sharegpt": 1}]
+    assert [each.dialects for each in overview(plan)] == [{}, {"messages": 2, "sharegpt": 1}]
     reported = decide(job, command="prepare").text()
     assert " jsonl of messages (2 files) and sharegpt (1 file) in " in reported
     assert " parquet in " in reported
