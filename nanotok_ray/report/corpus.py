@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nanotok_ray.formats import Totals, is_local
 from nanotok_ray.loader.remote import RemoteFiles
 from nanotok_ray.loader.shards import Shards
-from nanotok_ray.report.charts import Bars, Chart, ChartText, Tick, histogram
+from nanotok_ray.report.charts import Axis, Bars, Chart, bar_marks, linear_axis
 from nanotok_ray.report.facts import Facts, read_all
 from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table, cut
 from nanotok_ray.units import format_bytes, format_ratio, format_share, quantity
@@ -247,21 +247,18 @@ def _length_chart(sample: Lengths) -> Chart:
             for power, count in enumerate(counts, first)
         ],
     )
-    step = -(-(len(counts) + 1) // 9)
-    text = ChartText(
+    ticks = range(0, len(counts) + 1, -(-(len(counts) + 1) // 9))
+    return Chart(
         title="Documents by length in tokens",
         description="Bars from one power of two to the next; the table below has quantiles.",
-        x_name="tokens of a document (powers of two)",
-        y_name="share of documents",
-    )
-    return histogram(
-        text,
-        [bars],
-        [
-            Tick(position=index / len(counts), label=_power(first + index))
-            for index in range(0, len(counts) + 1, step)
-        ],
-        gap=0.08,
+        x=Axis(
+            low=0,
+            high=len(counts),
+            ticks={index: _power(first + index) for index in ticks},
+            name="tokens of a document (powers of two)",
+        ),
+        y=linear_axis(max(bars.values), unit="%", name="share of documents"),
+        marks=[*bar_marks([bars], gap=0.08)],
     )
 
 

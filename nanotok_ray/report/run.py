@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from nanotok_ray.formats import StageTime
 from nanotok_ray.job.journal import JournalledSlice, RunJournal, Stage
-from nanotok_ray.report.charts import Box, Chart, ChartText, Scale, Tick, box
+from nanotok_ray.report.charts import Axis, Chart, Mark, box, time_axis
 from nanotok_ray.report.facts import Facts, began_at, slice_name
 from nanotok_ray.report.render import Bar, Code, Part, Segment, Table, cut
 from nanotok_ray.units import (
     format_bytes,
     format_duration,
-    format_duration_tick,
     format_rate,
     format_share,
     quantity,
@@ -234,29 +233,22 @@ def _timeline(journal: RunJournal) -> Iterator[Part]:
     if not bars:
         return
     workers = sorted({bar.slice_.worker for bar in bars}, key=_worker_order)
-    scale = Scale(low=0.0, high=width)
     is_binned = len(bars) > MAX_BARS or len(workers) > MAX_LANES
     lanes = _groups(workers) if is_binned else [[worker] for worker in workers]
     draw = _cells if is_binned else _slices
     num_slices = sum(bar.slice_.slices for bar in bars)
-    height = _height(len(lanes))
+    height = max(min(_FULL_HEIGHT * len(lanes), _TALLEST), _MIN_HEIGHT * len(lanes)) + _MARKS
+    y = Axis(low=len(lanes) * height / (height - _MARKS), high=0, ticks=_lane_names(lanes))
     chart = Chart(
-        text=ChartText(
-            title="Timeline of slices",
-            description=f"{quantity(num_slices, 'slice')} of {quantity(len(workers), 'worker')} "
-            f"over {format_duration(width)}; the tables of stages and of the slowest slices say "
-            "the same in numbers.",
-            x_name="since the run started",
-        ),
-        boxes=[*draw(bars, lanes, scale), *_failed(journal, scale, below=_MARKS / height)],
-        x_ticks=[
-            Tick(position=scale.position(at), label=format_duration_tick(at))
-            for at in scale.time_ticks()
-        ],
-        y_ticks=_lane_ticks(lanes),
+        title="Timeline of slices",
+        description=f"{quantity(num_slices, 'slice')} of {quantity(len(workers), 'worker')} "
+        f"over {format_duration(width)}; the tables of stages and of the slowest slices say "
+        "the same in numbers.",
+        x=time_axis(width, name="since the run started"),
+        y=y,
+        marks=[*draw(bars, lanes, width), *_failed(journal, width, (len(lanes), y.low))],
         height=height,
         kind="lanes",
-        has_y_lines=False,
     )
     yield Part(
         legend=_legend(bars, journal),
@@ -279,28 +271,18 @@ def _groups(workers: list[str]) -> list[list[str]]:
     return [[*chain(*parts[a:b])] for a, b in pairwise(cuts)]
 
 
-def _height(lanes: int) -> int:
-    return max(min(_FULL_HEIGHT * lanes, _TALLEST), _MIN_HEIGHT * lanes) + _MARKS
-
-
-def _rows(lanes: int) -> float:
-    """Return the height of a lane as a share of the picture."""
-    return (1 - _MARKS / _height(lanes)) / lanes
-
-
 def _slices(
-    bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale
-) -> Iterator[Box]:
+    bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], width: float
+) -> Iterator[Mark]:
     lane_of = {worker: number for number, workers in enumerate(lanes) for worker in workers}
-    height = _rows(len(lanes))
     for bar in bars:
-        drawn, x = bar.slice_, scale.position(bar.began)
-        kind = "x1" if drawn.error is not None else stage_kind(drawn.stage)
+        entry, lane = bar.slice_, lane_of[bar.slice_.worker]
+        kind = "x1" if entry.error is not None else stage_kind(entry.stage)
         yield box(
-            (x, 1 - (lane_of[drawn.worker] + 0.92) * height),
-            (max(scale.position(bar.ended) - x, _MIN_SHARE), 0.84 * height),
-            kind=f"{kind} again" if drawn.attempts > 1 else kind,
-            title=_slice_text(drawn),
+            (bar.began, lane + 0.92),
+            (max(bar.ended, bar.began + _MIN_SHARE * width), lane + 0.08),
+            kind=f"{kind} again" if entry.attempts > 1 else kind,
+            title=_slice_text(entry),
         )
 
 
@@ -315,13 +297,15 @@ def _slice_text(entry: JournalledSlice) -> str:
     )
 
 
-def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scale) -> Iterator[Box]:
+def _cells(
+    bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], width: float
+) -> Iterator[Mark]:
     """Draw intervals, darker for more work, in the color of most of the work."""
     stages = list(dict.fromkeys(bar.slice_.stage for bar in bars))
-    busy = busy_seconds(bars, lanes, stages, scale.high)
-    height, width = _rows(len(lanes)), scale.high / BINS
+    busy = busy_seconds(bars, lanes, stages, width)
+    step = width / BINS
     for lane, value in enumerate(lanes):
-        share = busy[:, lane].sum(axis=0) / (width * len(value))
+        share = busy[:, lane].sum(axis=0) / (step * len(value))
         main = busy[:, lane].argmax(axis=0)
         level = np.ceil(np.minimum(share, 1.0) * _LEVELS - 1e-9).astype(int)
         cells = enumerate(zip(level.tolist(), main.tolist(), strict=True))
@@ -330,63 +314,67 @@ def _cells(bars: Sequence[SliceBar], lanes: Sequence[Sequence[str]], scale: Scal
             if not depth:
                 continue
             part = share[bins[0] : bins[-1] + 1].mean()
+            began, ended = bins[0] * step, (bins[-1] + 1) * step
             yield box(
-                (bins[0] / BINS, 1 - (lane + 0.96) * height),
-                (len(bins) / BINS, 0.92 * height),
+                (began, lane + 0.96),
+                (ended, lane + 0.04),
                 kind=f"{stage_kind(stages[stage])} v{depth}",
                 title=(
                     f"{_lane_name(value)}: mostly {stages[stage]}, {min(part, 1.0):.0%} busy, from "
-                    f"{format_duration(bins[0] * width)} to "
-                    f"{format_duration((bins[-1] + 1) * width)}"
+                    f"{format_duration(began)} to {format_duration(ended)}"
                 ),
             )
 
 
-def _failed(journal: RunJournal, scale: Scale, *, below: float) -> Iterator[Box]:
+def _failed(journal: RunJournal, width: float, strip: tuple[float, float]) -> Iterator[Mark]:
     """Mark failed attempts below the lanes; for very many, mark the intervals with failures."""
-    began, failed_attempts = start_of(journal), journal.failed_attempts
-    if len(failed_attempts) > _MAX_MARKS:
-        yield from _failed_cells([item.at - began for item in failed_attempts], scale, below=below)
+    began, (top, bottom) = start_of(journal), strip
+    top += 0.2 * (bottom - top)
+    if len(journal.failed_attempts) > _MAX_MARKS:
+        times = [item.at - began for item in journal.failed_attempts]
+        yield from _failed_cells(times, width, (top, bottom))
         return
-    for item in failed_attempts:
-        name = slice_name(item.name, item.stage)[:200]
+    half = _MARK_SHARE * width / 2
+    for item in journal.failed_attempts:
+        at, name = max(item.at - began, 0.0), slice_name(item.name, item.stage)[:200]
         more = f" and {item.slices - 1:,} more slices" if item.slices > 1 else ""
         yield box(
-            (max(scale.position(item.at - began) - _MARK_SHARE / 2, 0.0), 0.0),
-            (_MARK_SHARE, 0.8 * below),
+            (at - half, bottom),
+            (at + half, top),
             kind="x1",
             title=(
-                f"failed attempt after {format_duration(max(item.at - began, 0.0))}: {item.stage}, "
-                f"{name}{more}: {item.cause}: {item.text[:200]}"
+                f"failed attempt after {format_duration(at)}: {item.stage}, {name}{more}: "
+                f"{item.cause}: {item.text[:200]}"
             ),
         )
 
 
-def _failed_cells(times: Sequence[float], scale: Scale, *, below: float) -> Iterator[Box]:
-    bins = [min(int(scale.position(at) * BINS), BINS - 1) for at in times]
-    counts = Counter(bins)
+def _failed_cells(
+    times: Sequence[float], width: float, strip: tuple[float, float]
+) -> Iterator[Mark]:
+    step, (top, bottom) = width / BINS, strip
+    counts = Counter(min(max(int(at / step), 0), BINS - 1) for at in times)
     limit = max(counts.values())
-    for position, count in sorted(counts.items()):
+    for position, number in sorted(counts.items()):
+        began, ended = position * step, (position + 1) * step
         yield box(
-            (position / BINS, 0.0),
-            (0.9 / BINS, 0.8 * below),
-            kind=f"x1 v{-(-count * _LEVELS // limit)}",
+            (began, bottom),
+            (ended - 0.1 * step, top),
+            kind=f"x1 v{-(-number * _LEVELS // limit)}",
             title=(
-                f"{count:,} failed attempts "
-                f"from {format_duration(position / BINS * scale.high)} to "
-                f"{format_duration((position + 1) / BINS * scale.high)}"
+                f"{number:,} failed attempts from {format_duration(began)} to "
+                f"{format_duration(ended)}"
             ),
         )
 
 
-def _lane_ticks(lanes: Sequence[Sequence[str]]) -> list[Tick]:
-    height = _rows(len(lanes))
+def _lane_names(lanes: Sequence[Sequence[str]]) -> dict[float, str]:
     step = -(-len(lanes) // _LABELS)
-    return [
-        Tick(position=1 - (number + 0.5) * height, label=cut(_lane_name(lane), 60))
+    return {
+        number + 0.5: cut(_lane_name(lane), 60)
         for number, lane in enumerate(lanes)
         if number % step == 0
-    ]
+    }
 
 
 def _lane_name(texts: Sequence[str]) -> str:

@@ -7,23 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.formats import TrainingReport, load
-from nanotok_ray.report.charts import (
-    Bars,
-    Chart,
-    ChartText,
-    Curve,
-    Point,
-    Scale,
-    Tick,
-    curve_chart,
-    histogram,
-    round_top,
-)
+from nanotok_ray.report.charts import Axis, Bars, Chart, Mark, bar_marks, dot, linear_axis, log_axis
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import REPORT, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens, cut
 from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
-from nanotok_ray.units import format_bytes, format_count_tick, quantity
+from nanotok_ray.units import format_bytes, quantity
 
 _POINTS: Final = 240
 """Limit of the points of a curve."""
@@ -61,45 +50,35 @@ def _growth(report: TrainingReport) -> Iterator[Part]:
         return
     left = start - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
     per_token = {merge: start / left[merge] for merge in spread(len(applied), _POINTS)}
-    y = Scale(low=1.0, high=max(round_top(max(per_token.values()) * 1.08), 1.5))
     rows = [row for row in report.curve if row.merges and row.tokens]
-    curve = Curve(
-        points=per_token.items(),
-        marked=[
-            Point(
-                x=row.merges,
-                y=row.bytes_per_token or 0.0,
-                title=f"{quantity(row.merges, 'merge')}: "
-                f"{row.bytes_per_token:.3f} bytes per token, "
-                f"{row.tokens / report.weight_unit:,.0f} tokens",
-                label=f"{row.bytes_per_token:.2f}" if index >= len(rows) - 4 else "",
-                is_before=True,
-            )
-            for index, row in enumerate(rows)
-        ],
-        x=_merges(len(applied)),
-        y=y,
-    )
-    text = ChartText(
+    labeled = {row.merges for row in rows[-1:-4:-2]}
+    dots = [
+        dot(
+            (row.merges, row.bytes_per_token or 0.0),
+            kind="dot",
+            title=f"{quantity(row.merges, 'merge')}: {row.bytes_per_token:.3f} bytes per token, "
+            f"{row.tokens / report.weight_unit:,.0f} tokens",
+            label=f"{row.bytes_per_token:.2f}" if row.merges in labeled else "",
+        )
+        for row in rows
+    ]
+    chart = Chart(
         title="Bytes per token by number of merges",
         description=f"The text the tokenizer was learned from has {per_token[len(applied)]:.3f} "
         f"bytes per token after {quantity(len(applied), 'merge')}; the table below has more "
         "points.",
-        x_name="merges (logarithmic)",
-        y_name="bytes per token",
+        x=log_axis(max(len(applied), 2), name="merges (logarithmic)"),
+        y=linear_axis(max(per_token.values()) * 1.08, low=1.0, name="bytes per token"),
+        marks=[Mark(points=per_token.items(), kind="curve"), *dots],
+        kind="rising",
     )
-    y_ticks = [Tick(position=y.position(v), label=f"{v:g}") for v in y.ticks()]
     yield Part(
         title="Growth of the vocabulary",
         beside="Of the text that was counted, each source by its weight.",
-        chart=curve_chart(text, curve, y_ticks),
+        chart=chart,
         table=_curve_table(report),
         is_folded=True,
     )
-
-
-def _merges(count: int) -> Scale:
-    return Scale(low=1, high=max(count, 2), is_log=True)
 
 
 def _curve_table(report: TrainingReport) -> Table:
@@ -136,32 +115,24 @@ def _counts(report: TrainingReport) -> Iterator[Part]:
 
 
 def _counts_chart(counts: Sequence[int], tokens: Sequence[str], marked: Sequence[int]) -> Chart:
-    y = Scale(low=1, high=10 * max(counts), is_log=True)
-    curve = Curve(
-        points=[(merge, max(counts[merge - 1], 1)) for merge in spread(len(counts), _POINTS)],
-        marked=[
-            Point(
-                x=merge,
-                y=max(counts[merge - 1], 1),
-                title=f"merge {merge:,}: {tokens[merge - 1]!r}, "
-                f"{quantity(counts[merge - 1], 'time')}",
-                label=cut(_visible(tokens[merge - 1]), 24),
-            )
-            for merge in marked
-        ],
-        x=_merges(len(counts)),
-        y=y,
-        kind="two",
-    )
-    text = ChartText(
+    points = {merge: max(counts[merge - 1], 1) for merge in spread(len(counts), _POINTS)}
+    dots = [
+        dot(
+            (merge, max(counts[merge - 1], 1)),
+            kind="dot two",
+            title=f"merge {merge:,}: {tokens[merge - 1]!r}, {quantity(counts[merge - 1], 'time')}",
+            label=cut(_visible(tokens[merge - 1]), 24),
+        )
+        for merge in marked
+    ]
+    return Chart(
         title="How often a pair occurred when it was merged, by the number of the merge",
         description=f"From {counts[0]:,} for the first merge to {counts[-1]:,} for the last, "
         f"number {len(counts):,}; both axes are logarithmic.",
-        x_name="number of the merge (logarithmic)",
-        y_name="times (logarithmic)",
+        x=log_axis(max(len(counts), 2), name="number of the merge (logarithmic)"),
+        y=log_axis(10 * max(counts), name="times (logarithmic)"),
+        marks=[Mark(points=points.items(), kind="curve two"), *dots],
     )
-    y_ticks = [Tick(position=y.position(v), label=format_count_tick(v)) for v in y.ticks()]
-    return curve_chart(text, curve, y_ticks)
 
 
 def _visible(token: str) -> str:
@@ -225,17 +196,15 @@ def _size_chart(shares: Mapping[str, list[float]], kinds: Mapping[str, str]) -> 
         )
         for name, values in shares.items()
     ]
-    text = ChartText(
+    ticks = {size - 0.5: _size_label(size) for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)}
+    return Chart(
         title="Tokens by length in bytes",
         description="Shares of the vocabulary, and of the tokens of a sample; also as a table.",
-        x_name="bytes of a token",
-        y_name="share of tokens",
+        x=Axis(low=0, high=_MAX_TOKEN_BYTES, ticks=ticks, name="bytes of a token"),
+        y=linear_axis(max(max(item.values) for item in bars), unit="%", name="share of tokens"),
+        marks=[*bar_marks(bars, gap=0.16)],
+        kind="steps",
     )
-    ticks = [
-        Tick(position=(size - 0.5) / _MAX_TOKEN_BYTES, label=_size_label(size))
-        for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)
-    ]
-    return histogram(text, bars, ticks, gap=0.16, kind="steps")
 
 
 def _by_size(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[float]:

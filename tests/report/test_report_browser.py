@@ -51,7 +51,7 @@ def num_colors(picture):
 
 
 TAGS = {
-    "file": ("section", "table", "tr", "rect", "svg", "figure", "details", "bdi"),
+    "file": ("section", "table", "tr", "path", "svg", "figure", "details", "bdi"),
     "documents": ("section", "table", "h3", "bdi", "span", "label"),
 }
 

@@ -151,7 +151,7 @@ class ReadPage(Page):
             self.rows.append([])
         elif tag in {"td", "th"}:
             self.rows[-1].append("")
-        elif tag == "rect" or (tag == "path" and "dot" in values.get("class", "")):
+        elif tag == "path":
             self._shape = values["class"]
         elif tag == "dt":
             self._name = ""
@@ -164,7 +164,7 @@ class ReadPage(Page):
         if "style" in self._open:
             return
         self.text += data
-        if self._open and self._open[-1] == "title" and self._open[-2] in {"rect", "path"}:
+        if self._open and self._open[-1] == "title" and self._open[-2] == "path":
             self.shapes.append((self._shape, data))
         elif "td" in self._open or "th" in self._open:
             self.rows[-1][-1] += data
