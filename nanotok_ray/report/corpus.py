@@ -14,7 +14,7 @@ from nanotok_ray.loader.remote import RemoteFiles
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.charts import Axis, Bars, Chart, bar_marks, linear_axis
 from nanotok_ray.report.facts import Facts, read_all
-from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table, cut
+from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table
 from nanotok_ray.units import format_bytes, format_ratio, format_share, quantity
 
 _SPLITS: Final = {"train": "c1", "val": "c8"}
@@ -41,14 +41,14 @@ def sources(facts: Facts) -> Iterator[Part]:
         )
         rows.append(
             (
-                cut(name, 80),
+                name,
                 Bar([segment], highest),
                 format_ratio(totals.text_bytes, totals.tokens),
                 f"{totals.documents.out:,}",
                 format_bytes(totals.text_bytes),
                 f"{totals.tokens:,}",
                 format_share(totals.tokens, totals_of_all.tokens),
-                "" if is_sum else cut(facts.manifest.kinds[source], 40),
+                "" if is_sum else facts.manifest.kinds[source],
             )
         )
     heads = (
@@ -72,7 +72,7 @@ _MAX_KEYS: Final = 60
 def unused_text(facts: Facts) -> Iterator[Part]:
     """Yield the table of text that is not rendered, by source and key; nothing if there is none."""
     rows = [
-        (cut(name, 80), Code(cut(key, 80)), f"{number:,}")
+        (name, Code(key), f"{number:,}")
         for name, totals in facts.sources.items()
         for key, number in totals.unused_text.items()
     ]
@@ -269,7 +269,7 @@ def _power(number: int) -> str:
 def _quantiles(lengths: Lengths) -> Table:
     rows = [
         (
-            cut(name, 80),
+            name,
             f"{len(value):,}",
             f"{value.mean():,.0f}",
             *(f"{np.quantile(value, share):,.0f}" for share in _QUANTILES.values()),

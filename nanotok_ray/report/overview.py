@@ -14,7 +14,7 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
 from nanotok_ray.report.facts import Facts, began_at, read_all, seconds_of, slice_name
-from nanotok_ray.report.render import Cell, Code, Figure, Part, Table, cut
+from nanotok_ray.report.render import Cell, Code, Figure, Part, Table
 from nanotok_ray.sources import QUARANTINE
 from nanotok_ray.units import (
     format_bytes,
@@ -34,8 +34,6 @@ _STATUS: Final = {
     "unfinished": ("bad", "not finished"),
 }
 _MAX_RECIPE_CHARS = 200_000
-_MAX_ERROR_CHARS = 4000
-_MAX_PATH_CHARS = 2000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +64,7 @@ def head(facts: Facts) -> Head:
     recipe = None if facts.journal is None else facts.journal.head.recipe
     return Head(
         badge=badge,
-        status=cut(status),
+        status=status,
         warnings=warnings,
         text=text,
         outcome=_outcome(facts),
@@ -107,7 +105,7 @@ _NO_MANIFEST: Final = "There is no manifest: the corpus is not tokenized, or not
 def _errors(facts: Facts) -> Iterator[str]:
     end = facts.journal.end if facts.journal is not None else None
     if end is not None and end.error:
-        yield cut(end.error, _MAX_ERROR_CHARS)
+        yield end.error
     if facts.manifest is not None:
         return
     if facts.journal is None and facts.tokenizer is None:
@@ -122,7 +120,7 @@ def _lead(facts: Facts) -> Iterator[Cell]:
         yield "No journal of a run is here, so times are not known."
         return
     if journal.head.command:
-        yield Code(cut(journal.head.command, _MAX_PATH_CHARS))
+        yield Code(journal.head.command)
     began, took = began_at(journal), seconds_of(journal)
     if began:
         yield f"started {format_time(began)}"
@@ -183,7 +181,7 @@ def _run(facts: Facts) -> dict[str, Cell]:
     if facts.journal is None:
         return {}
     values = {
-        label: Code(cut(value, _MAX_PATH_CHARS))
+        label: Code(str(value))
         for name, label in _RUN.items()
         if (value := getattr(facts.journal.head, name)) not in (None, "")
     }
@@ -209,8 +207,7 @@ def _notes(facts: Facts) -> Part:
     assert facts.journal is not None
     began, run_notes = began_at(facts.journal), facts.journal.notes
     rows = [
-        (format_duration(max(item.at - began, 0.0)), cut(item.text, 1000))
-        for item in run_notes[:_MAX_NOTES]
+        (format_duration(max(item.at - began, 0.0)), item.text) for item in run_notes[:_MAX_NOTES]
     ]
     more = len(run_notes) > _MAX_NOTES
     return Part(
@@ -225,10 +222,10 @@ def _failures(facts: Facts) -> Iterator[Part]:
         return
     rows = [
         (
-            cut(value.stage, 60),
-            Code(cut(slice_name(value.name, value.stage), 120)),
-            Code(cut(value.worker, 80)),
-            cut(value.error, 600),
+            value.stage,
+            Code(slice_name(value.name, value.stage)),
+            Code(value.worker),
+            value.error or "",
             f"{value.attempts:,}",
         )
         for value in failed[:_MAX_ATTEMPTS]
@@ -249,10 +246,10 @@ def _attempts(facts: Facts) -> Iterator[Part]:
     rows = [
         (
             format_duration(max(attempt.at - began, 0.0)),
-            cut(attempt.stage, 60),
-            Code(cut(slice_name(attempt.name, attempt.stage), 120)),
-            cut(attempt.cause, 80),
-            cut(attempt.text, 300),
+            attempt.stage,
+            Code(slice_name(attempt.name, attempt.stage)),
+            attempt.cause,
+            attempt.text,
             f"{attempt.slices:,}",
         )
         for attempt in attempts[:_MAX_ATTEMPTS]
@@ -271,7 +268,7 @@ def _problems(facts: Facts) -> Iterator[Part]:
     if facts.journal is not None and facts.journal.missing_segments:
         lines.append(f"{facts.journal.missing_segments:,} segments of the journal are missing")
     if lines:
-        rows = [(cut(line, 1000),) for line in lines]
+        rows = [(line,) for line in lines]
         yield Part(title="Limits of this page", table=Table(heads=("what",), rows=rows))
 
 
@@ -282,9 +279,9 @@ def export_table(facts: Facts) -> Iterator[Part]:
         exports.setdefault(item.folder, item)
     rows = [
         (
-            cut(export.layout, 80),
-            Code(cut(folder, 300)),
-            cut(", ".join(f"{n:,} {why}" for why, n in export.left_out.items()) or "nothing"),
+            export.layout,
+            Code(folder),
+            ", ".join(f"{n:,} {why}" for why, n in export.left_out.items()) or "nothing",
             f"{export.files:,}",
             f"{export.documents:,}",
             f"{export.tokens:,}",
@@ -321,8 +318,8 @@ def files(facts: Facts) -> Iterator[Part]:
         lambda path: folders[path] if path in folders else there.exists(path),
     )
     locations = {
-        name: Code(cut(there.join(path), _MAX_PATH_CHARS))
+        name: Code(there.join(path))
         for (name, path), is_there in zip(_FILES.items(), are_there, strict=True)
         if is_there
     }
-    yield Part(pairs={"output": Code(cut(there.url, _MAX_PATH_CHARS))} | locations)
+    yield Part(pairs={"output": Code(there.url)} | locations)

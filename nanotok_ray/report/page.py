@@ -30,7 +30,7 @@ from nanotok_ray.report.document import (
 from nanotok_ray.report.facts import UNREADABLE, Facts, read_facts
 from nanotok_ray.report.overview import Head, export_table, files, head, notes
 from nanotok_ray.report.quarantined import quarantined
-from nanotok_ray.report.render import Cell, Figure, Link, Part, Table, cut, render
+from nanotok_ray.report.render import Cell, Figure, Link, Part, Table, render
 from nanotok_ray.report.run import stages, timeline_and_stragglers
 from nanotok_ray.report.sampled import example_documents, masks
 from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
@@ -80,10 +80,10 @@ def report_page(out: Folder, work: Folder | None = None) -> str:
         return render(
             "report.html",
             title=f"nanotok report: {out.url[:300]}",
-            url=cut(out.url, 2000),
+            url=out.url,
             head=_head(facts),
             sections=[section for section in sections if section.parts],
-            command=cut(f"nanotok report {out.url}", 2000),
+            command=f"nanotok report {out.url}",
         )
 
 

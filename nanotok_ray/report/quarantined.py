@@ -13,7 +13,7 @@ from typing import Final
 from nanotok_ray.formats import MAX_PLAN_BYTES, PLAN_NAME, RECORDS, record_name
 from nanotok_ray.job.journal import RunJournal
 from nanotok_ray.report.facts import UNREADABLE, Facts
-from nanotok_ray.report.render import Cell, Code, Part, Table, cut
+from nanotok_ray.report.render import Cell, Code, Part, Table
 from nanotok_ray.sources import (
     COUNTED_SUFFIX,
     QUARANTINE,
@@ -63,8 +63,8 @@ def quarantined(facts: Facts) -> Iterator[Part]:
     formats = _formats(facts)
     rows = [
         (
-            cut(position, 80),
-            cut(reason, 200),
+            position,
+            reason,
             *_message(entries.examples.get((position, reason)), formats),
             f"{n:,}",
         )
@@ -98,7 +98,7 @@ def _message(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tup
     if example is None:
         return "\u2013", ""
     position = _position(example, formats.get(example.source))
-    return Code(cut(f"{example.file}{position}", 160)), cut(reason_of(example), 160)
+    return Code(f"{example.file}{position}"), reason_of(example)
 
 
 def _position(example: QuarantineEntry, format_name: str | None) -> str:

@@ -19,18 +19,8 @@ from nanotok_ray.report.document import Turn
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_MAX_CHARS: Final = 400
-"""Limit of a cell, since names and reasons can have any length."""
-
-
-def cut(text: object, limit: int = _MAX_CHARS) -> str:
-    """Return a text with an ellipsis in place of the characters beyond the limit.
-
-    >>> cut("abcdef", 4)
-    'abcd…'
-    """
-    value = str(text)
-    return f"{value[:limit]}…" if len(value) > limit else value
+_MAX_CHARS: Final = 2000
+"""Limit of the characters of a value, since names, reasons and errors can have any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +176,10 @@ def _environment() -> "Environment":
     from markupsafe import Markup  # noqa: PLC0415 - as above
 
     def finalize(value: object) -> object:
-        """Replace invisible characters in every value; Jinja2 escapes the result."""
-        return readable(value) if type(value) is str else value
+        """Cut every text, and replace invisible characters; Jinja2 escapes the result."""
+        if type(value) is not str:
+            return value
+        return readable(value if len(value) <= _MAX_CHARS else f"{value[:_MAX_CHARS]}…")
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),

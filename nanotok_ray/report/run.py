@@ -15,7 +15,7 @@ from nanotok_ray.formats import StageTime
 from nanotok_ray.job.journal import JournalledSlice, RunJournal, Stage
 from nanotok_ray.report.charts import Axis, Chart, Mark, box, time_axis
 from nanotok_ray.report.facts import Facts, began_at, slice_name
-from nanotok_ray.report.render import Bar, Code, Part, Segment, Table, cut
+from nanotok_ray.report.render import Bar, Code, Part, Segment, Table
 from nanotok_ray.units import (
     format_bytes,
     format_duration,
@@ -66,7 +66,7 @@ def stages(facts: Facts) -> Iterator[Part]:
     total = sum(line.seconds for line in lines)
     rows = [
         (
-            cut(line.name, 60),
+            line.name,
             Bar(
                 [Segment(kind=stage_kind(line.name), value=line.seconds, title=line.name)], longest
             ),
@@ -371,9 +371,7 @@ def _failed_cells(
 def _lane_names(lanes: Sequence[Sequence[str]]) -> dict[float, str]:
     step = -(-len(lanes) // _LABELS)
     return {
-        number + 0.5: cut(_lane_name(lane), 60)
-        for number, lane in enumerate(lanes)
-        if number % step == 0
+        number + 0.5: _lane_name(lane) for number, lane in enumerate(lanes) if number % step == 0
     }
 
 
@@ -440,9 +438,9 @@ def _stragglers(journal: RunJournal) -> Iterator[Part]:
         return
     rows = [
         (
-            Code(cut(slice_name(slowest_slice.name, slowest_slice.stage), 120)),
-            cut(slowest_slice.stage, 60),
-            Code(cut(slowest_slice.worker, 80)),
+            Code(slice_name(slowest_slice.name, slowest_slice.stage)),
+            slowest_slice.stage,
+            Code(slowest_slice.worker),
             format_duration(slowest_slice.seconds),
             format_bytes(slowest_slice.num_bytes),
             format_rate(slowest_slice.num_bytes, slowest_slice.seconds),

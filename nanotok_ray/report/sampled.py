@@ -21,7 +21,7 @@ from nanotok_ray.report.document import (
     turns_of,
 )
 from nanotok_ray.report.facts import Facts
-from nanotok_ray.report.render import Bar, Cell, Part, Segment, Table, cut
+from nanotok_ray.report.render import Bar, Cell, Part, Segment, Table
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import format_share, quantity
 
@@ -50,7 +50,7 @@ def masks(facts: Facts) -> Iterator[Part]:
     heads = ("source", "", "trained on", "tokens trained on", "tokens", "documents without any")
     rows = [
         (
-            cut(name, 80),
+            name,
             _mask_bar(value.trainable_tokens, value.tokens),
             format_share(value.trainable_tokens, value.tokens),
             f"{value.trainable_tokens:,}",
@@ -94,7 +94,7 @@ def _by_role(masked: Mapping[str, Totals]) -> Part:
             for role, count in counts.items()
         ]
         shares = [format_share(count, total) for count in counts.values()]
-        rows.append((cut(name, 80), Bar(segments, total), *shares))
+        rows.append((name, Bar(segments, total), *shares))
     return Part(
         title="Tokens by role",
         legend={_named(role): _ROLES[role] for role in roles},
@@ -120,8 +120,8 @@ def _trained_by_role(facts: Facts) -> Iterator[Part]:
             trained, tokens = counts[role, 1], counts[role, 0] + counts[role, 1]
             rows.append(
                 (
-                    cut(source, 80),
-                    cut(role, 40),
+                    source,
+                    role,
                     _mask_bar(trained, tokens),
                     format_share(trained, tokens),
                     f"{tokens:,}",
@@ -203,7 +203,7 @@ def example_documents(facts: Facts) -> Iterator[Part]:
         note=f"The first document of train that has {ENOUGH_TOKENS} tokens or more, else the "
         f"longest of the first {TRIED_DOCUMENTS}; of the first source of texts and of the first "
         "with masks. More: ",
-        command=cut(f"nanotok inspect {facts.out.url} --doc 0-9 --html FILE", 2000),
+        command=f"nanotok inspect {facts.out.url} --doc 0-9 --html FILE",
     )
 
 
@@ -230,7 +230,7 @@ def _example(shards: Shards, values: range, tokenizer: Tokenizer) -> Part:
     is_text = document.mask is None
     return Part(
         title="A text" if is_text else "A document with its mask",
-        beside=cut(document.location, 200),
+        beside=document.location,
         legend=dict(LEGEND[kind] for kind in ((TEXT,) if is_text else (TRAINED, UNTRAINED))),
         turns=turns_of(items),
         note=f"The first {quantity(len(items), 'token')}; {left_out:,} more are not shown."

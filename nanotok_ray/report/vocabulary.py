@@ -10,7 +10,7 @@ from nanotok_ray.formats import TrainingReport, load
 from nanotok_ray.report.charts import Axis, Bars, Chart, Mark, bar_marks, dot, linear_axis, log_axis
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import REPORT, Facts
-from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens, cut
+from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens
 from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
 from nanotok_ray.units import format_bytes, quantity
 
@@ -32,14 +32,14 @@ def vocabulary(facts: Facts) -> Iterator[Part]:
 def _learned(report: TrainingReport) -> Part:
     values: dict[str, Cell] = {
         "merges": f"{len(report.merges.count):,}",
-        "stopped because": cut(why_stopped(report)),
+        "stopped because": why_stopped(report),
         "learned from": f"{quantity(report.texts or 0, 'text')}, "
         f"{format_bytes(report.text_bytes or 0)}",
         "distinct spans": f"{report.distinct_spans:,}",
-        "pattern": Code(cut(report.pattern, 2000)),
+        "pattern": Code(report.pattern),
     }
     if report.differs_from_rustbpe:
-        values["not as rustbpe, because of"] = cut(", ".join(report.differs_from_rustbpe))
+        values["not as rustbpe, because of"] = ", ".join(report.differs_from_rustbpe)
     return Part(pairs=values)
 
 
@@ -102,7 +102,7 @@ def _counts(report: TrainingReport) -> Iterator[Part]:
     if not counts or max(counts) < 1:
         return
     marked = [merge for merge in (1, 10, 100, 1000, 10_000, 100_000) if merge <= len(counts)]
-    rows = [(f"{m:,}", cut(_visible(tokens[m - 1]), 60), f"{counts[m - 1]:,}") for m in marked]
+    rows = [(f"{m:,}", _visible(tokens[m - 1]), f"{counts[m - 1]:,}") for m in marked]
     last = f"The last merge, number {len(counts):,}, occurred {quantity(counts[-1], 'time')}."
     yield Part(
         title="How often each merge occurred",
@@ -121,7 +121,7 @@ def _counts_chart(counts: Sequence[int], tokens: Sequence[str], marked: Sequence
             (merge, max(counts[merge - 1], 1)),
             kind="dot two",
             title=f"merge {merge:,}: {tokens[merge - 1]!r}, {quantity(counts[merge - 1], 'time')}",
-            label=cut(_visible(tokens[merge - 1]), 24),
+            label=_visible(tokens[merge - 1])[:24],
         )
         for merge in marked
     ]
