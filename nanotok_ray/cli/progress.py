@@ -1,7 +1,5 @@
 """Progress for people: bars in a terminal or a notebook, regular lines in a log."""
 
-import importlib.util
-import shutil
 import sys
 import threading
 import time
@@ -9,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from nanotok_ray.cli.display import Display
 from nanotok_ray.cli.printing import shown
 from nanotok_ray.job.events import (
     Activity,
@@ -27,9 +26,6 @@ from nanotok_ray.units import format_bytes, format_estimate, printable, quantity
 if TYPE_CHECKING:
     from tqdm import tqdm
     from typing_extensions import Self
-
-LINE_SECONDS = 10.0
-"""Seconds between lines without bars."""
 
 TICK_SECONDS = 1.0
 """Seconds between updates. In a log, a shorter activity has no line."""
@@ -154,15 +150,12 @@ class Progress:
             clock: returns the time in seconds.
         """
         self._clock = clock
-        self._stream = stream or sys.stderr
-        self._bars = _bars_for(self._stream)
-        self._bar: tqdm[Any] | None = None
+        self._display = Display(stream or sys.stderr, clock=clock)
         self._stage: StageProgress | None = None
         self._activity: Activity | None = None
         self._forecast = Forecast()
         self._since = 0.0
         """When the activity began."""
-        self._last_line: float | None = None
         self._lock = threading.RLock()
         self._stop = threading.Event()
         self._ticker = threading.Thread(target=self._tick_on, name="progress", daemon=True)
@@ -188,7 +181,7 @@ class Progress:
         with self._lock:
             match event:
                 case Note():
-                    self._print(f"note: {event.text}")
+                    self._display.print(f"note: {event.text}")
                 case Activity():
                     self._begin(event)
                 case Planned():
@@ -204,14 +197,15 @@ class Progress:
     def tick(self) -> None:
         """Print the current state again if the last line is old."""
         with self._lock:
-            if self._bar is not None:
+            display = self._display
+            if display.bar is not None:
                 if self._stage is not None:
-                    self._describe(self._bar, self._stage)
-                self._bar.refresh()
-            elif self._bars is not None:
+                    self._describe(display.bar, self._stage)
+                display.bar.refresh()
+            elif display.has_bars:
                 return
-            elif self._stage is not None and self._is_due():
-                self._print(stage_line(self._stage, self._forecast, self._clock()))
+            elif self._stage is not None and display.is_due:
+                display.print(stage_line(self._stage, self._forecast, self._clock()))
             elif self._activity is not None:
                 self._print_activity(self._activity)
 
@@ -228,22 +222,22 @@ class Progress:
             self._close()
             self._since = self._clock()
         self._activity = event
-        if self._bars is None:
-            if self._last_line is None and not event.done:
-                self._print(printable(event.text))
+        display, text = self._display, _activity_text(event)
+        if not display.has_bars:
+            if display.printed_at is None and not event.done:
+                display.print(printable(event.text))
             return
-        if self._bar is None:
-            self._bar = self._open(_ACTIVITY_BAR, _activity_text(event), total=event.todo or None)
-        self._bar.set_description_str(shown(_activity_text(event)), refresh=False)
-        self._bar.update(event.done - self._bar.n)
+        bar = display.bar or display.open(_ACTIVITY_BAR, text, total=event.todo or None)
+        bar.set_description_str(shown(text), refresh=False)
+        bar.update(event.done - bar.n)
 
     def _print_activity(self, event: Activity) -> None:
-        seconds = self._clock() - self._since
-        if self._last_line is not None and self._last_line < self._since:
-            self._print(_activity_text(event))
-        elif self._is_due():
-            elapsed = format_estimate(seconds).removeprefix("about ")
-            self._print(f"{_activity_text(event)}, {elapsed} so far")
+        display, text = self._display, _activity_text(event)
+        if display.printed_at is not None and display.printed_at < self._since:
+            display.print(text)
+        elif display.is_due:
+            elapsed = format_estimate(self._clock() - self._since).removeprefix("about ")
+            display.print(f"{text}, {elapsed} so far")
 
     def _start(self, event: StageStarted) -> None:
         self._close()
@@ -251,13 +245,13 @@ class Progress:
         title = _title(event.stage, self._forecast)
         size = f", about {format_bytes(event.num_bytes)}" if event.num_bytes else ""
         done = f" ({event.num_done:,} more are done already)" if event.num_done else ""
-        if self._bars is None or not event.todo or event.num_done:
-            self._print(f"{title}: {counted(event.todo, event.stage)}{size}{done}")
+        if not self._display.has_bars or not event.todo or event.num_done:
+            self._display.print(f"{title}: {counted(event.todo, event.stage)}{size}{done}")
         if not event.todo:
             return
         self._stage = StageProgress(event, self._clock())
-        if self._bars is not None:
-            self._bar = self._open(_BAR, title, total=event.todo)
+        if self._display.has_bars:
+            self._display.open(_BAR, title, total=event.todo)
 
     def _take(self, stage: StageProgress, event: Advanced | SliceEnded | AttemptFailed) -> None:
         stage.take(event)
@@ -266,13 +260,14 @@ class Progress:
         if event.done == event.running == event.num_bytes == 0:
             # merges are timed from the first one, without the preceding sum of counts
             stage.since = self._clock()
-        if self._bar is not None:
-            self._describe(self._bar, stage)
-            self._bar.update(event.done - self._bar.n)
+        bar = self._display.bar
+        if bar is not None:
+            self._describe(bar, stage)
+            bar.update(event.done - bar.n)
             if event.done == event.todo:
-                self._bar.refresh()
-        elif self._is_due() or (event.last is not None and event.todo <= FEW_MERGES):
-            self._print(stage_line(stage, self._forecast, self._clock()))
+                bar.refresh()
+        elif self._display.is_due or (event.last is not None and event.todo <= FEW_MERGES):
+            self._display.print(stage_line(stage, self._forecast, self._clock()))
 
     def _end(self, event: StageEnded) -> None:
         failed = 0 if self._stage is None else self._stage.attempts_failed
@@ -285,28 +280,12 @@ class Progress:
         text = f", {rate:,.1f} MB/s" if event.num_bytes and event.stage not in UNITS else ""
         again = f", {quantity(failed, 'attempt')} failed and tried again" if failed else ""
         title = _title(event.stage, self._forecast)
-        self._print(f"{title}: done in {event.seconds:.1f} s{made}{text}{again}")
-
-    def _is_due(self) -> bool:
-        return self._last_line is None or self._clock() - self._last_line >= LINE_SECONDS
-
-    def _open(self, bar_format: str, title: str, *, total: int | None) -> "tqdm[Any]":
-        assert self._bars is not None
-        return self._bars(
-            total=total,
-            desc=shown(title),
-            file=self._stream,
-            leave=False,
-            dynamic_ncols=True,
-            bar_format=bar_format,
-        )
+        self._display.print(f"{title}: done in {event.seconds:.1f} s{made}{text}{again}")
 
     def _describe(self, bar: "tqdm[Any]", stage: StageProgress) -> None:
         """Set the text beside the bar to as much as fits."""
-        now, room = self._clock(), 10_000
-        if self._stream.isatty():
-            digits = 2 * len(str(stage.started.todo))
-            room = shutil.get_terminal_size().columns - len(bar.desc) - digits - _BAR_COLUMNS - 22
+        now, digits = self._clock(), 2 * len(str(stage.started.todo))
+        room = self._display.columns - len(bar.desc) - digits - _BAR_COLUMNS - 22
         times = [time.removeprefix("about ") for time in times_left(stage, self._forecast, now)]
         left = [text.format(time) for text, time in zip(("{} left", "job {}"), times, strict=False)]
         text = ""
@@ -320,39 +299,9 @@ class Progress:
     def _close(self) -> None:
         with self._lock:
             self._stage = self._activity = None
-            if self._bar is not None:
-                self._bar.close()
-                self._bar = None
-
-    def _print(self, text: str) -> None:
-        self._last_line = self._clock()
-        if self._bar is not None:
-            self._bar.clear()
-        print(shown(text), file=self._stream, flush=True)
+            self._display.close()
 
 
 def _activity_text(event: Activity) -> str:
     text = printable(event.text)  # it can contain names of files
     return f"{text}: {event.done:,} of {event.todo:,}" if event.todo else text
-
-
-def _bars_for(stream: TextIO) -> "type[tqdm[Any]] | None":
-    """Return tqdm's class of bars, in a notebook that of the widget; None: lines are printed.
-
-    A notebook without tqdm or ipywidgets gets lines.
-    """
-    if not stream.isatty() and not _is_notebook(stream):
-        return None
-    try:
-        if stream.isatty():
-            from tqdm import tqdm
-        else:
-            from tqdm.auto import tqdm
-    except ImportError:
-        return None
-    return tqdm
-
-
-def _is_notebook(stream: TextIO) -> bool:
-    has_kernel = stream is sys.stderr and "ipykernel" in type(stream).__module__
-    return has_kernel and importlib.util.find_spec("ipywidgets") is not None

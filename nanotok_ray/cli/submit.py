@@ -1,15 +1,14 @@
 """The implementation of `nanotok submit`: runs a recipe on a cluster and follows the job."""
 
 import os
-import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
+from nanotok_ray.cli.display import Display
 from nanotok_ray.cli.options import overrides_of
-from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console, shown
+from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console
 from nanotok_ray.cluster.submit import (
     FollowedJob,
     Follower,
@@ -17,9 +16,9 @@ from nanotok_ray.cluster.submit import (
     JobLog,
     JobState,
     RayJobs,
-    Shipped,
     Started,
     Starter,
+    Submission,
     check_id,
     ending_of,
     ship,
@@ -29,14 +28,10 @@ from nanotok_ray.errors import CorruptOutputError, RecipeError
 from nanotok_ray.job.doctor import check_transport, host_and_port
 from nanotok_ray.job.summary import read_summary
 from nanotok_ray.job.termination import Terminated
-from nanotok_ray.units import printable
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
 
-
-LINE_SECONDS = 10.0
-"""Seconds between lines, unless the output is a terminal."""
 
 MAX_NOTES = 20
 """Limit of the shown notes of a job; a job that loses many nodes has thousands."""
@@ -45,85 +40,64 @@ MAX_NOTES = 20
 class SubmitLines:
     """Shows the newest line of a job's log; notes and messages of the connection stay visible."""
 
-    def __init__(self, stream: TextIO, *, now: Callable[[], float] = time.monotonic) -> None:
-        """Print to `stream`, on a single line if it is a terminal."""
-        self._stream = stream
-        self._is_terminal = stream.isatty()
-        self._now = now
-        self._last_line = -LINE_SECONDS
-        self._newest: str | None = None
-        self._is_open = False
+    def __init__(self, display: Display) -> None:
+        """Print to a display."""
+        self._display = display
+        self._newest = ""
         self._notes = 0
 
     def show(self, line: str) -> None:
-        """Show a line of the job, at most one every ten seconds."""
-        if not line.strip() or line.startswith("{"):
+        """Show a line of the job, at most one every ten seconds unless lines can be rewritten."""
+        line = line.rstrip()
+        if not line or line.startswith("{"):
             return
         if line.startswith("note: "):
-            self._note(line.rstrip())
-            return
-        self._newest = line.rstrip()
-        if self._is_terminal:
-            self._rewrite(self._newest)
-        elif self._now() - self._last_line >= LINE_SECONDS:
-            self.flush()
+            self._note(line)
+        else:
+            self._newest = line
+            if self._display.has_bars:
+                self._display.rewrite(line)
+            elif self._display.is_due:
+                self.flush()
 
     def _note(self, line: str) -> None:
         """Show a note of a job, for example on its inputs or on a failed attempt."""
         self._notes += 1
         if self._notes <= MAX_NOTES:
-            self.print_line(line)
+            self._display.print(line)
         if self._notes == MAX_NOTES:
-            self.print_line(
+            self._display.print(
                 "nanotok: further notes are only in the log and in the journal of the job"
             )
 
     def flush(self) -> None:
         """Show the newest line if it was held back."""
-        if self._newest is not None and not self._is_terminal:
-            self._print(self._newest)
-            self._last_line = self._now()
-        self._newest = None
+        if self._newest:
+            self._display.print(self._newest)
+        self._newest = ""
 
-    def finish(self, summary: Sequence[str]) -> None:
-        """Print the summary of the job; without one, its newest line if it was held back."""
-        if not summary:
+    def message(self, text: str) -> None:
+        """Show a message of this command."""
+        self._display.print(f"nanotok: {text}")
+
+    def end(self, message: str, lines: Sequence[str] = ()) -> None:
+        """Print a message after lines of the job; without any, its newest one."""
+        self._display.close()
+        if not lines:
             self.flush()
-            return
-        self._newest = None
-        if self._is_open:
-            print("\r\x1b[K", end="", file=self._stream)
-        self._is_open = False
-        for line in summary:
-            self._print(line)
-
-    def print_line(self, text: str) -> None:
-        """Print a separate line that stays visible."""
-        if self._is_open:
-            print(file=self._stream)
-        self._is_open = False
-        self._print(text)
-
-    def _print(self, text: str) -> None:
-        print(shown(text), file=self._stream, flush=True)
-
-    def _rewrite(self, text: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{printable(text)[:width]}", end="", file=self._stream, flush=True)
-        self._is_open = True
+        for line in lines:
+            self._display.print(line)
+        self.message(message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Submitted:
+class SubmittedJob:
     """A job on a cluster."""
 
     submission_id: str
     job: str
     """prepare, train or tokenize."""
-    output: str
-    """Its output folder, if it is known here."""
-    sources: Sequence[str]
-    """The names of its sources in the order of the recipe."""
+    submission: Submission
     jobs: RayJobs
     lines: SubmitLines
     console: Console
@@ -131,70 +105,66 @@ class Submitted:
     def follow(self, *, patience: float, timeout: float | None) -> int:
         """Follow the job, print its result and return the exit code. Times are in seconds."""
         log = JobLog(lambda: self.jobs.log_of(self.submission_id))
-        try:
-            followed = self._follower(log, patience=patience, timeout=timeout).follow()
-        except KeyboardInterrupt:
-            return self._leave("interrupted", INTERRUPTED)
-        except Terminated:
-            return self._leave("terminated", TERMINATED)
-        if followed.given_up is not None or followed.state is None:
-            return self._give_up(followed)
-        return self._end(followed.state, log)
-
-    def _follower(self, log: JobLog, *, patience: float, timeout: float | None) -> Follower:
-        return Follower(
+        follower = Follower(
             jobs=self.jobs,
             submission_id=self.submission_id,
             log=log,
             patience=patience,
             timeout=timeout,
             show=self.lines.show,
-            on_message=lambda text: self.lines.print_line(f"nanotok: {text}"),
+            on_message=self.lines.message,
         )
+        try:
+            followed = follower.follow()
+        except KeyboardInterrupt:
+            self.lines.end(f"interrupted; {self._next_step('keeps running')}")
+            return self._result("interrupted", INTERRUPTED)
+        except Terminated:
+            self.lines.end(f"terminated; {self._next_step('keeps running')}")
+            return self._result("terminated", TERMINATED)
+        if followed.lost or followed.state is None:
+            return self._give_up(followed)
+        return self._end(followed.state, log)
 
-    def _leave(self, status: str, code: int) -> int:
-        self.lines.print_line(f"nanotok: {status}; {self._next_step()}")
-        self._print(status)
-        return code
+    def leave(self, state: JobState) -> int:
+        """Print the result without following the job."""
+        return self._result("submitted", 0, state)
 
     def _give_up(self, followed: FollowedJob) -> int:
-        verb = "keeps running" if followed.is_late else "may still be running"
-        next_step = self._next_step(verb)
-        if followed.is_gone:
-            next_step = "the same command submits it again, and it resumes"
-        self.lines.print_line(f"nanotok: {followed.given_up}; {next_step}")
-        status = "timeout" if followed.is_late else "gone" if followed.is_gone else "lost"
-        self._print(status, followed.state, error=followed.given_up)
-        return INFRASTRUCTURE
+        next_step = {
+            "timeout": self._next_step("keeps running"),
+            "gone": "the same command submits it again, and it resumes",
+        }.get(followed.lost, self._next_step("may still be running"))
+        self.lines.end(f"{followed.reason}; {next_step}")
+        return self._result(followed.lost, INFRASTRUCTURE, followed.state, error=followed.reason)
 
     def _end(self, state: JobState, log: JobLog) -> int:
-        summary = log.summary
-        ending = ending_of(state, summary=summary, job=self.job, output=self.output)
-        values = None if summary is None else summary.values
-        error = ending.message if ending.exit_code else None
-        if error is None:
-            self.lines.finish(_summary_lines(values, self.sources))
+        ending = ending_of(state, summary=log.summary, job=self.job, output=self.submission.output)
+        values = None if log.summary is None else log.summary.values
+        if ending.exit_code:
+            lines = [f"  | {line}" for line in log.last or state.message.splitlines()]
         else:
-            for line in log.last or state.message.splitlines():
-                self.lines.print_line(f"  | {line}")
-        self.lines.print_line(f"nanotok: {ending.message}")
-        self._print(ending.status, state, error=error, summary=values)
-        return ending.exit_code
+            lines = _summary_lines(values, self.submission.sources)
+        self.lines.end(ending.message, lines)
+        error = ending.message if ending.exit_code else ""
+        return self._result(ending.status, ending.exit_code, state, error=error, summary=values)
 
-    def _print(
+    def _result(
         self,
         status: str,
+        code: int,
         state: JobState | None = None,
         *,
-        error: str | None = None,
+        error: str = "",
         summary: object = None,
-    ) -> None:
+    ) -> int:
         job_status = None if state is None else state.status
-        facts = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
+        values = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
         others = {"error": error, "summary": summary}
-        self.console.result({**facts, **{key: item for key, item in others.items() if item}})
+        self.console.result({**values, **{key: item for key, item in others.items() if item}})
+        return code
 
-    def _next_step(self, verb: str = "keeps running") -> str:
+    def _next_step(self, verb: str) -> str:
         return (
             f"the job {verb}. The same command follows it again; to stop it: "
             f"ray job stop {self.submission_id} --address {self.jobs.address}"
@@ -241,104 +211,93 @@ def address_of(argument: str | None, environment: Mapping[str, str]) -> str:
 
 def run_submit(arguments: "Arguments") -> int:
     """Submit the job, follow it, and return the exit code."""
-    shipped = _shipped(arguments)
-    for note in shipped.notes:
-        arguments.console.note(note)
+    console, submission = arguments.console, _submission(arguments)
+    for note in submission.notes:
+        console.note(note)
     address = address_of(arguments.address, os.environ)
     if arguments.dry_run:
-        return _dry_run(arguments, shipped, address)
+        return _dry_run(arguments, submission, address)
     transport = check_transport(address)
     if transport is not None:
-        arguments.console.note(f"{transport.found}; {transport.advice}")
-    jobs = RayJobs(address)
-    lines = SubmitLines(arguments.console.stream)
-    started = _start(arguments, shipped, jobs, lines)
-    if arguments.no_wait:
-        return _leave(started, arguments.console)
-    submitted = Submitted(
+        console.note(f"{transport.found}; {transport.advice}")
+    jobs, display = RayJobs(address), Display(console.stream)
+    lines = SubmitLines(display)
+    started = Starter(
+        jobs=jobs,
+        submission=submission,
+        chosen_id=arguments.submission_id,
+        patience=FIRST_PATIENCE if arguments.patience is None else arguments.patience,
+        on_message=lines.message,
+    ).start()
+    display.print(_started_line(started, submission, address))
+    job = SubmittedJob(
         submission_id=started.submission_id,
         job=arguments.job,
-        output=shipped.output,
-        sources=shipped.sources,
+        submission=submission,
         jobs=jobs,
         lines=lines,
-        console=arguments.console,
+        console=console,
     )
+    if arguments.no_wait:
+        return job.leave(started.was_there or JobState(status="PENDING"))
     patience = PATIENCE if arguments.patience is None else arguments.patience
-    return submitted.follow(patience=patience, timeout=arguments.timeout)
+    return job.follow(patience=patience, timeout=arguments.timeout)
 
 
-def _shipped(arguments: "Arguments") -> Shipped:
+def _submission(arguments: "Arguments") -> Submission:
     if arguments.submission_id is not None:
         check_id(arguments.submission_id)
     if arguments.job == "tokenize" and (arguments.also is not None or arguments.relearn):
         raise RecipeError("--job tokenize learns nothing; omit --also and --relearn")
     asks = arguments.relearn and arguments.job == "prepare"  # `train` always learns
-    named = (
-        *(("--relearn", asks), ("--resplit", arguments.resplit)),
-        ("--skip-unreadable", arguments.skip_unreadable),
-    )
+    flags = {
+        "--relearn": asks,
+        "--resplit": arguments.resplit,
+        "--skip-unreadable": arguments.skip_unreadable,
+    }
     command = JobCommand(
         job=arguments.job,
         overrides=overrides_of(arguments),
         also=None if arguments.also is None else ",".join(map(str, arguments.also)),
-        flags=[flag for flag, is_given in named if is_given],
+        flags=[flag for flag, is_given in flags.items() if is_given],
     )
     variables = variables_of(arguments.env, os.environ)
     return ship(arguments.recipe, command, variables=variables, environment=os.environ)
 
 
-def _dry_run(arguments: "Arguments", shipped: Shipped, address: str) -> int:
-    submission = shipped.submission
+def _dry_run(arguments: "Arguments", submission: Submission, address: str) -> int:
+    submission_id = arguments.submission_id or submission.base_id
     arguments.console.result(
         {
             "status": "dry run",
-            "submission_id": arguments.submission_id or submission.base_id,
+            "submission_id": submission_id,
             "address": address,
             "entrypoint": submission.entrypoint,
             "env": sorted(submission.variables),
-            "output": shipped.output,
+            "output": submission.output,
         },
-        f"would submit {arguments.submission_id or submission.base_id} to {address}",
+        f"would submit {submission_id} to {address}",
         f"entrypoint   {submission.entrypoint}",
         f"environment  {', '.join(sorted(submission.variables)) or 'none'}",
-        f"output       {shipped.output}",
+        f"output       {submission.output}",
     )
     return 0
 
 
-def _start(arguments: "Arguments", shipped: Shipped, jobs: RayJobs, lines: SubmitLines) -> Started:
-    started = Starter(
-        jobs=jobs,
-        submission=shipped.submission,
-        chosen_id=arguments.submission_id,
-        patience=FIRST_PATIENCE if arguments.patience is None else arguments.patience,
-        on_message=lambda text: lines.print_line(f"nanotok: {text}"),
-    ).start()
+def _started_line(started: Started, submission: Submission, address: str) -> str:
+    """Return what was done.
+
+    Raises:
+        RecipeError: A job with the requested id has another recipe or other arguments.
+    """
     submission_id, was = started.submission_id, started.was_there
-    if was is not None and was.digest not in {None, shipped.submission.digest}:
+    if was is None:
+        return f"submitted {submission_id} to {address}"
+    if was.digest not in {None, submission.digest}:
         raise RecipeError(
             f"{submission_id} was submitted with another recipe or other arguments, and this "
             f"job was not: its status is {was.status}; pass another --submission-id"
         )
-    if was is None:
-        lines.print_line(f"submitted {submission_id} to {jobs.address}")
-    elif was.has_ended:
-        lines.print_line(
-            f"{submission_id} has already run; to run it again, pass another --submission-id"
-        )
-    else:
-        lines.print_line(f"already submitted; following {submission_id}")
-    return started
-
-
-def _leave(started: Started, console: Console) -> int:
-    status = "PENDING" if started.was_there is None else started.was_there.status
-    console.result(
-        {
-            "status": "submitted",
-            "submission_id": started.submission_id,
-            "job_status": status,
-        }
-    )
-    return 0
+    if was.has_ended:
+        return f"{submission_id} has already run; to run it again, pass another --submission-id"
+    return f"already submitted; following {submission_id}"

@@ -22,7 +22,7 @@ from nanotok_ray.cluster.submit import (
     ray_jobs,
     submission,
 )
-from nanotok_ray.cluster.submit.submission import ENDED, LAST_SECONDS, PAUSE, TICK
+from nanotok_ray.cluster.submit.submission import ENDED, LAST_PAUSE, LAST_SECONDS, PAUSE
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job.doctor import check_transport
 from nanotok_ray.job.summary import read_summary
@@ -105,7 +105,7 @@ def test_a_wrong_token_and_a_bad_request_are_refused(server, monkeypatch):
 @pytest.fixture
 def quick(monkeypatch):
     """Remove the pauses between requests."""
-    for name in ("START_PAUSE", "FIRST_PAUSES", "PAUSE", "TICK"):
+    for name in ("START_PAUSE", "FIRST_PAUSES", "PAUSE", "LAST_PAUSE"):
         monkeypatch.setattr(submission, name, 0.001)
 
 
@@ -340,12 +340,14 @@ def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end,
     pairs = zip(words, [None, *words], strict=False)
     words = [word for word, before in pairs if (word, before) != (UNKNOWN, UNKNOWN)]
     silences = "".join("x" if word in {AWAY, UNKNOWN} else " " for word in words).split()
-    longest = max(map(len, silences), default=0) * (PAUSE + TICK)
+    longest = max(map(len, silences), default=0) * PAUSE
     heard = [n for n, word in enumerate([*words, end], 1) if word not in {AWAY, UNKNOWN}]
-    faults[len(heard) - 1 + int(LAST_SECONDS / TICK) :] = []  # the last lines can be read in time
+    faults[
+        len(heard) - 1 + int(LAST_SECONDS / LAST_PAUSE) :
+    ] = []  # the last lines can be read in time
     own, _, shown = follower([*words, end], patience=longest + 1, faults=faults)
     followed = own.follow()
-    assert followed.given_up is None
+    assert followed.lost == ""
     assert followed.state.status == end
     assert followed.state.exit_code == (3 if end == "FAILED" else None)
     assert shown == [*(f"line {n}" for n in heard), "the last line"]
@@ -355,11 +357,10 @@ def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end,
 def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, patience):
     own, reported, _ = follower([*words, AWAY], patience=patience)
     followed = own.follow()
-    assert followed.given_up is not None
-    assert not followed.is_late
+    assert followed.lost == "lost"
     assert (followed.state.status if followed.state else None) == (words[-1] if words else None)
     silent = own.clock.now() - own._last_news
-    assert patience <= silent <= patience + 2 * PAUSE + TICK
+    assert patience <= silent <= patience + 2 * PAUSE
     assert len(reported) <= 1
 
 
@@ -367,7 +368,7 @@ def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, patienc
 def test_an_unknown_job_is_given_up_after_two_answers(words):
     own, reported, _ = follower([*words, UNKNOWN], patience=3000.0)
     followed = own.follow()
-    assert followed.is_gone
+    assert followed.lost == "gone"
     assert followed.state is None
     assert own.jobs.asked == len(words) + 2
     assert reported.count("the job server answers again") == sum(
@@ -379,16 +380,16 @@ def test_an_unknown_job_is_given_up_after_two_answers(words):
 def test_the_time_limit_ends_following_with_a_message(timeout, word):
     own, _, _ = follower([word], patience=1e9, timeout=timeout)
     followed = own.follow()
-    assert followed.is_late
-    assert "--timeout" in followed.given_up
-    assert timeout <= own.clock.now() <= timeout + TICK
+    assert followed.lost == "timeout"
+    assert "--timeout" in followed.reason
+    assert own.clock.now() == pytest.approx(timeout)
 
 
 def test_an_unreadable_log_loses_only_its_last_seconds():
     own, reported, shown = follower(["FAILED"], faults=[True] * 1000)
     followed = own.follow()
-    assert (followed.state.status, followed.given_up) == ("FAILED", None)
-    assert LAST_SECONDS <= own.clock.now() <= LAST_SECONDS + TICK
+    assert (followed.state.status, followed.lost) == ("FAILED", "")
+    assert LAST_SECONDS <= own.clock.now() <= LAST_SECONDS + LAST_PAUSE
     assert (reported, shown) == ([], [])
 
 

@@ -4,7 +4,7 @@ The input is a recipe and an address. The output is the log of the job and an ex
 """
 
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.shipping import JobCommand, Shipped, check_id, ship, variables_of
+from nanotok_ray.cluster.submit.shipping import JobCommand, check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import (
     FollowedJob,
     Follower,
@@ -25,7 +25,6 @@ __all__ = [
     "JobState",
     "JobSummary",
     "RayJobs",
-    "Shipped",
     "Started",
     "Starter",
     "Submission",

@@ -37,17 +37,8 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VARIABLE = re.compile(r"\$?\$\{([A-Za-z_][A-Za-z0-9_]*)")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shipped:
-    """A recipe that can be submitted."""
-
-    submission: Submission
-    output: str
-    """The folder of the output: a path or URL."""
-    sources: tuple[str, ...]
-    """The names of the sources in the order of the recipe."""
-    notes: tuple[str, ...]
-    """Values that can have another meaning on the cluster."""
+Tables = dict[str, Any]
+"""The tables of a recipe in TOML."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +69,7 @@ class JobCommand:
 
 def ship(
     path: str, command: JobCommand, *, variables: Mapping[str, str], environment: Mapping[str, str]
-) -> Shipped:
+) -> Submission:
     """Read and check a recipe, and return its submission.
 
     Args:
@@ -98,14 +89,12 @@ def ship(
     entrypoint = command.entrypoint(name)
     values = [data.decode(), entrypoint, recipe.output.path, sorted(variables.items())]
     digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
-    return Shipped(
-        submission=Submission(
-            base_id=f"nanotok-{_slug(path)}-{digest[:12]}",
-            entrypoint=entrypoint,
-            files={name: data},
-            variables=dict(variables),
-            digest=digest,
-        ),
+    return Submission(
+        base_id=f"nanotok-{_slug(path)}-{digest[:12]}",
+        entrypoint=entrypoint,
+        files={name: data},
+        variables=dict(variables),
+        digest=digest,
         output=recipe.output.path,
         sources=tuple(source.name for source in recipe.sources),
         notes=tuple(_notes(tables, variables, environment)),
@@ -146,7 +135,7 @@ def variables_of(arguments: Sequence[str], environment: Mapping[str, str]) -> di
     return variables
 
 
-def _read(path: str, overrides: Sequence[str]) -> tuple[bytes, dict[str, Any]]:
+def _read(path: str, overrides: Sequence[str]) -> tuple[bytes, Tables]:
     data = read_recipe(path)
     tables = tables_of(decoded(data, name=path), name=path)
     for override in overrides:
@@ -154,7 +143,7 @@ def _read(path: str, overrides: Sequence[str]) -> tuple[bytes, dict[str, Any]]:
     return data, tables
 
 
-def _checked(path: str, tables: Mapping[str, Any], variables: Mapping[str, str]) -> Recipe:
+def _checked(path: str, tables: Tables, variables: Mapping[str, str]) -> Recipe:
     try:
         return build_recipe(tables, environment=variables)
     except RecipeError as error:
@@ -164,7 +153,7 @@ def _checked(path: str, tables: Mapping[str, Any], variables: Mapping[str, str])
         raise RecipeError(f"{path}: {text}") from error
 
 
-def _check_paths(path: str, tables: Mapping[str, Any], variables: Mapping[str, str]) -> None:
+def _check_paths(path: str, tables: Tables, variables: Mapping[str, str]) -> None:
     for key, written in _paths(tables):
         meant = str(expand_variables(written, key=key, environment=variables))
         if not (meant.startswith(("/", "~")) or absolute_path(meant) == meant):
@@ -176,7 +165,7 @@ def _check_paths(path: str, tables: Mapping[str, Any], variables: Mapping[str, s
             )
 
 
-def _paths(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _paths(tables: Tables) -> Iterator[tuple[str, str]]:
     """Yield all strings of a validated recipe that are paths, with their keys."""
     for source in tables.get("source", []):
         paths = source["paths"]
@@ -190,7 +179,7 @@ def _paths(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _notes(
-    tables: Mapping[str, Any], variables: Mapping[str, str], environment: Mapping[str, str]
+    tables: Tables, variables: Mapping[str, str], environment: Mapping[str, str]
 ) -> Iterator[str]:
     named: dict[str, None] = {}
     for key, written in _paths(tables):

@@ -1,6 +1,7 @@
 """A submitted job: starts it once, follows it, and interprets its end."""
 
 import json
+import math
 import signal
 import time
 from collections import deque
@@ -8,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER, local_path
@@ -39,7 +40,13 @@ class Submission:
     variables: Mapping[str, str]
     """Environment of the job."""
     digest: str
-    """Hash of all values above, in hex."""
+    """Hash of the values above and of the output, in hex."""
+    output: str = ""
+    """The folder of the output: a path or URL."""
+    sources: tuple[str, ...] = ()
+    """The names of the sources in the order of the recipe."""
+    notes: tuple[str, ...] = ()
+    """Values that can have another meaning on the cluster."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -229,9 +236,6 @@ def _summary(line: str) -> JobSummary | None:
     return JobSummary(values["status"], None if output is None else str(output), values)
 
 
-TICK = 1.0
-"""Seconds between reads of the clock."""
-
 FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
 """Seconds between requests: in the first seconds of following, and later. The log is read after
 each request that the job server answered.
@@ -240,8 +244,8 @@ each request that the job server answered.
 READ_PAUSES, MAX_READ_PAUSE = 10.0, 60.0
 """A log that takes long to read is read less often: the pause is this multiple of the last read."""
 
-LAST_SECONDS = 3.0
-"""Seconds for which reading the last lines of an ended job is retried."""
+LAST_SECONDS, LAST_PAUSE = 3.0, 1.0
+"""Seconds for which reading the last lines of an ended job is retried, and between the tries."""
 
 MAX_UNKNOWN = 2
 """The number of answers in a row without the job after which it is gone."""
@@ -253,12 +257,12 @@ class FollowedJob:
 
     state: JobState | None
     """The last known state of the job; None if it is unknown."""
-    given_up: str | None = None
-    """The reason why following ended before the job, if it did."""
-    is_late: bool = False
-    """Whether that was the time limit."""
-    is_gone: bool = False
-    """Whether the job server answers and has no such job."""
+    lost: Literal["", "timeout", "gone", "lost"] = ""
+    """Whether following ended before the job: because of the time limit, because the job server
+    answers and has no such job, or because it does not answer.
+    """
+    reason: str = ""
+    """Why it did."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -286,17 +290,16 @@ class Follower:
 
     def follow(self) -> FollowedJob:
         """Follow the job until it ends, or until the limits are reached."""
-        self._started = self._last_news = next_question = self.clock.now()
+        self._started = self._last_news = self.clock.now()
+        end = math.inf if self.timeout is None else self._started + self.timeout
         while True:
-            if self.clock.now() >= next_question:
-                ending = self._ask()
-                if ending is not None:
-                    return ending
-                next_question = self.clock.now() + self._pause()
-            if self.timeout is not None and self.clock.now() - self._started >= self.timeout:
+            if (ending := self._ask()) is not None:
+                return ending
+            left = end - self.clock.now()
+            if left <= 0:
                 text = f"the time limit of {self.timeout:g} s (--timeout) has passed"
-                return FollowedJob(state=self._state, given_up=text, is_late=True)
-            self.clock.sleep(TICK)
+                return FollowedJob(state=self._state, lost="timeout", reason=text)
+            self.clock.sleep(min(self._pause(), left))
 
     def _ask(self) -> FollowedJob | None:
         try:
@@ -322,7 +325,7 @@ class Follower:
     def _no_news(self, trouble: str) -> FollowedJob | None:
         if self.clock.now() - self._last_news >= self.patience:
             text = f"no answer about the job for {self.patience:g} s (--patience): {trouble}"
-            return FollowedJob(state=self._state, given_up=text)
+            return FollowedJob(state=self._state, lost="lost", reason=text)
         if not self._is_silent:
             self.on_message(
                 f"no answer about the job: {trouble}; asking again for {self.patience:g} s"
@@ -338,7 +341,7 @@ class Follower:
             "the job server answers and has no job of this id: its head was restarted, which ends "
             "all jobs, or another cluster has its address"
         )
-        return FollowedJob(state=None, given_up=text, is_gone=True)
+        return FollowedJob(state=None, lost="gone", reason=text)
 
     def _pause(self) -> float:
         return FIRST_PAUSES if self.clock.now() - self._started < FIRST_SECONDS else PAUSE
@@ -356,7 +359,7 @@ class Follower:
     def _show_last_lines(self) -> None:
         deadline = self.clock.now() + LAST_SECONDS
         while not self._show_log() and self.clock.now() < deadline:
-            self.clock.sleep(TICK)
+            self.clock.sleep(LAST_PAUSE)
 
 
 STOPPED_CODE = 7
