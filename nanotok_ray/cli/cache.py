@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,39 +17,12 @@ from nanotok_ray.cli.options import (
     recipe_argument,
     recipe_of,
 )
-from nanotok_ray.units import quantity
+from nanotok_ray.cli.printing import field_line, numbers_text
 
 if TYPE_CHECKING:
     from nanotok_ray.counts import CountsCache, WorkFolder
     from nanotok_ray.job.events import Event
     from nanotok_ray.recipe import Recipe
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountTotals:
-    """Sums over counts, with the fields of their JSON."""
-
-    slices: int
-    merged: int
-    texts: int
-    text_bytes: int
-    distinct_spans: int
-    bytes: int
-    without_record: int
-
-    def text(self) -> str:
-        """Return the totals of a removal."""
-        merged = f", {quantity(self.merged, 'merged file')}" if self.merged else ""
-        return f"counts of {quantity(self.slices, 'slice')}{merged}, {quantity(self.bytes, 'byte')}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Use:
-    """The counts that are in use, and the others; None: no recipe is given."""
-
-    in_use: int | None = None
-    stale: int | None = None
-    stale_bytes: int | None = None
 
 
 cache = Group(
@@ -98,13 +71,30 @@ def ls(arguments: Arguments) -> int:
         in_use = _in_use(recipe)
     else:
         work = _work_folder(arguments.location)
-    values, lines = _listing(work, in_use)
-    if arguments.files:
-        values["files"] = [_file(count, in_use) for count in work.counts]
-        lines += [
-            f"{file['state']:<9}   {file['bytes']:>15,}  {file['name']}" for file in values["files"]
-        ]
-    arguments.console.result(values, *lines)
+    by_source: dict[str, list[CountsCache]] = {}
+    for count in work.counts:
+        by_source.setdefault(count.source, []).append(count)
+    sources = {name: _numbers(counts, in_use) for name, counts in by_source.items()}
+    total = _numbers(work.counts, in_use)
+    other = {"files": len(work.other), "bytes": sum(work.other.values())}
+    files = [_file(count, in_use) for count in work.counts] if arguments.files else []
+    values = {
+        "status": "listed",
+        "work": work.url,
+        "sources": [{"name": name, **numbers} for name, numbers in sources.items()],
+        "total": total,
+        "other": other,
+        "temporaries": len(work.temporaries),
+    }
+    arguments.console.result(
+        {**values, "files": files} if arguments.files else values,
+        field_line("work", work.url),
+        *(field_line("counts", f"{name}: {numbers_text(n)}") for name, n in sources.items()),
+        field_line("total", numbers_text(total)),
+        field_line("other", numbers_text(other)),
+        field_line("temporary", numbers_text({"files": len(work.temporaries)})),
+        *(f"{file['state']:<9}   {file['bytes']:>15,}  {file['name']}" for file in files),
+    )
     return 0
 
 
@@ -149,27 +139,24 @@ def rm(arguments: Arguments) -> int:
     The command locks the output, so it fails with exit code 6 while a job of this output runs. It
     does not detect a job of another output with the same work folder.
     """
-    from nanotok_ray.formats import to_values
-
     recipe = recipe_of(arguments)
     removal = _Removal.of(recipe, of_all=arguments.everything)
     if removal.chosen and not arguments.dry_run:
         removal = _remove_counts(recipe, arguments)
-    lines = [f"{entry.num_bytes:>15,}  {entry.name}" for entry in removal.chosen]
     removed, kept = _totals(removal.chosen), _totals(removal.others)
-    values = {
-        "status": "planned" if arguments.dry_run else "removed",
-        "work": removal.work.url,
-        "removed": to_values(removed),
-        "kept": to_values(kept),
-        "files": [name for entry in removal.chosen for name in entry.files],
-    }
-    lines += [
-        f"work        {removal.work.url}",
-        f"{_verb(is_dry=arguments.dry_run)} {removed.text()}",
-        f"kept        {kept.text()}",
-    ]
-    arguments.console.result(values, *lines)
+    arguments.console.result(
+        {
+            "status": "planned" if arguments.dry_run else "removed",
+            "work": removal.work.url,
+            "removed": removed,
+            "kept": kept,
+            "files": [name for entry in removal.chosen for name in entry.files],
+        },
+        *(f"{entry.num_bytes:>15,}  {entry.name}" for entry in removal.chosen),
+        field_line("work", removal.work.url),
+        field_line(_verb(is_dry=arguments.dry_run), numbers_text(removed)),
+        field_line("kept", numbers_text(kept)),
+    )
     return 0
 
 
@@ -218,92 +205,45 @@ class _Removal:
 
 
 def _verb(*, is_dry: bool) -> str:
-    return "would free " if is_dry else "removed    "
+    return "would free" if is_dry else "removed"
 
 
-def _listing(
-    work: "WorkFolder", in_use: Collection[str] | None
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the counts by source as JSON values and as lines."""
-    from nanotok_ray.formats import to_values
-
-    by_source: dict[str, list[CountsCache]] = {}
-    for count in work.counts:
-        by_source.setdefault(count.source, []).append(count)
-    lines, sources = [f"work        {work.url}"], []
-    for name, counts in by_source.items():
-        totals, use = _totals(counts), _use(counts, in_use)
-        lines.append(f"counts      {name}: {_listed(totals, use)}")
-        sources.append({"name": name, **to_values(totals), **to_values(use)})
-    total, use = _totals(work.counts), _use(work.counts, in_use)
-    if not sources:
-        lines.append("counts      none")
-    if len(sources) > 1:
-        lines.append(f"total       {_listed(total, use)}")
-    other = sum(work.other.values())
-    if work.other:
-        lines.append(f"other       {quantity(len(work.other), 'file')}, {quantity(other, 'byte')}")
-    if work.temporaries:
-        files = quantity(len(work.temporaries), "file")
-        lines.append(f"temporary   {files}, being written or left over")
-    values = {
-        "status": "listed",
-        "work": work.url,
-        "sources": sources,
-        "total": {**to_values(total), **to_values(use)},
-        "other": {"files": len(work.other), "bytes": other},
-        "temporaries": len(work.temporaries),
+def _totals(counts: "Sequence[CountsCache]") -> dict[str, int]:
+    return {
+        "slices": sum(not count.is_merged for count in counts),
+        **{name: sum(count.number(name) for count in counts) for name in _NUMBERS},
+        "bytes": sum(count.num_bytes for count in counts),
+        "merged": sum(count.is_merged for count in counts),
+        "without_record": sum(count.record is None for count in counts),
     }
-    return values, lines
 
 
-def _totals(counts: "Sequence[CountsCache]") -> CountTotals:
-    return CountTotals(
-        slices=sum(not count.is_merged for count in counts),
-        merged=sum(count.is_merged for count in counts),
-        texts=sum(count.number("texts") for count in counts),
-        text_bytes=sum(count.number("text_bytes") for count in counts),
-        distinct_spans=sum(count.number("distinct_spans") for count in counts),
-        bytes=sum(count.num_bytes for count in counts),
-        without_record=sum(count.record is None for count in counts),
-    )
+_NUMBERS = ("texts", "text_bytes", "distinct_spans")
 
 
-def _use(counts: "Sequence[CountsCache]", in_use: Collection[str] | None) -> Use:
+def _numbers(
+    counts: "Sequence[CountsCache]", in_use: Collection[str] | None
+) -> dict[str, int | None]:
+    """Return the totals, and how many are in use; None: no recipe is given."""
+    use = dict.fromkeys(("in_use", "stale", "stale_bytes"))
     if in_use is None:
-        return Use()
+        return {**_totals(counts), **use}
     stale = [count for count in counts if count.name not in in_use]
-    return Use(
-        in_use=len(counts) - len(stale),
-        stale=len(stale),
-        stale_bytes=sum(count.num_bytes for count in stale),
-    )
-
-
-def _listed(totals: CountTotals, use: Use) -> str:
-    texts = f"{quantity(totals.texts, 'text')} of {quantity(totals.text_bytes, 'byte')}"
-    parts = [
-        f"{quantity(totals.slices, 'slice')}, {texts}",
-        quantity(totals.distinct_spans, "distinct span"),
-        f"{quantity(totals.bytes, 'byte')} on disk",
-    ]
-    if totals.merged:
-        parts.append(quantity(totals.merged, "merged file"))
-    if totals.without_record:
-        parts.append(f"{totals.without_record:,} without a record")
-    if use.in_use is not None:
-        parts.append(f"{use.in_use:,} in use, {use.stale:,} stale")
-    return "; ".join(parts)
+    return {
+        **_totals(counts),
+        "in_use": len(counts) - len(stale),
+        "stale": len(stale),
+        "stale_bytes": sum(count.num_bytes for count in stale),
+    }
 
 
 def _file(counts: "CountsCache", in_use: Collection[str] | None) -> dict[str, str | int]:
     state = "kept" if in_use is None else "in use" if counts.name in in_use else "stale"
-    numbers = ("texts", "text_bytes", "distinct_spans")
     return {
         "name": counts.name,
         "state": "no record" if counts.record is None else state,
         "bytes": counts.num_bytes,
-        **{field: counts.number(field) for field in numbers},
+        **{name: counts.number(name) for name in _NUMBERS},
     }
 
 
@@ -340,23 +280,22 @@ def gc(arguments: Arguments) -> int:
             for name in garbage.all:
                 lease.glance()
                 out.remove(name)
-    num_records, files = len(garbage.records) + len(garbage.last), list(garbage.all)
-    values = {
-        "status": "planned" if arguments.dry_run else "removed",
-        "output": out.url,
-        "removed": {
-            "records": num_records,
-            "files": len(garbage.files),
-            "bytes": garbage.num_bytes,
-        },
-        "kept": {"bytes": garbage.named_bytes},
-        "files": files,
+    removed = {
+        "records": len(garbage.records) + len(garbage.last),
+        "files": len(garbage.files),
+        "bytes": garbage.num_bytes,
     }
+    files = list(garbage.all)
     arguments.console.result(
-        values,
+        {
+            "status": "planned" if arguments.dry_run else "removed",
+            "output": out.url,
+            "removed": removed,
+            "kept": {"bytes": garbage.named_bytes},
+            "files": files,
+        },
         *files,
-        f"output      {out.url}",
-        f"{_verb(is_dry=arguments.dry_run)} {quantity(num_records, 'record')}, "
-        f"{quantity(len(garbage.files), 'other file')}, {quantity(garbage.num_bytes, 'byte')}",
+        field_line("output", out.url),
+        field_line(_verb(is_dry=arguments.dry_run), numbers_text(removed)),
     )
     return 0

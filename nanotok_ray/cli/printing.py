@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from nanotok_ray.units import printable, without_secrets
+from nanotok_ray.units import printable, quantity, without_secrets
 
 if TYPE_CHECKING:
     from nanotok_ray.job.events import Event, OnEvent
@@ -184,6 +184,28 @@ def width_of(text: str) -> int:
 
 def _fill(cell: str, width: int) -> str:
     return " " * (width - width_of(cell))
+
+
+def field_line(name: str, text: str) -> str:
+    """Return the line of a field of a result.
+
+    >>> field_line("work", "/data/work")
+    'work        /data/work'
+    """
+    return f"{name:<11} {text}"
+
+
+def numbers_text(values: Mapping[str, int | None]) -> str:
+    """Return the numbers of a result by name, as far as they are known.
+
+    >>> numbers_text({"slices": 1, "text_bytes": 1200, "stale": 0, "temporaries": None})
+    '1 slice, 1,200 text bytes, 0 stale'
+    """
+    known = {name.replace("_", " "): value for name, value in values.items() if value is not None}
+    return ", ".join(
+        quantity(value, name[:-1]) if name.endswith("s") else f"{value:,} {name}"
+        for name, value in known.items()
+    )
 
 
 def ratio(value: float | None) -> str:
