@@ -21,7 +21,7 @@ from nanotok_ray.job.pipeline import Start, run_job
 from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.summary import Summary
 from nanotok_ray.recipe import Recipe
-from nanotok_ray.report import write_report
+from nanotok_ray.report.page import write_report
 from nanotok_ray.shards import Verification
 from nanotok_ray.storage import Folder
 

@@ -12,7 +12,7 @@ from nanotok_ray.cli.printing import INFRASTRUCTURE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nanotok_ray.job.doctor import CheckResult
+    from nanotok_ray.job.doctor.result import CheckResult
 
 
 @command(
@@ -46,7 +46,7 @@ def doctor(arguments: Arguments) -> int:
     if arguments.overrides and not any(map(is_recipe, arguments.paths)):
         raise click.UsageError("--set overrides keys of a recipe; pass the recipe too")
     from nanotok_ray.formats import to_values
-    from nanotok_ray.job.doctor import CheckResult, worst
+    from nanotok_ray.job.doctor.result import CheckResult, worst
     from nanotok_ray.units import without_secrets
 
     results: list[CheckResult] = []
@@ -64,7 +64,7 @@ _KINDS = ("ok", "warn", "fail")
 
 
 def _check_results(arguments: Arguments) -> "Iterator[CheckResult]":
-    from nanotok_ray.job.doctor import run_checks
+    from nanotok_ray.job.doctor.checks import run_checks
 
     yield from run_checks(arguments.paths, overrides=arguments.overrides, address=arguments.address)
     if arguments.address is not None:

@@ -16,8 +16,8 @@ from nanotok_ray.errors import PackingError, RecipeError
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.preview import PreviewSettings, preview_packing
-from nanotok_ray.report import MAX_TOKENS, Document, Heading, Spelling, page_of
-from nanotok_ray.report.document import first_items
+from nanotok_ray.report.document import Document, Spelling, first_items
+from nanotok_ray.report.page import MAX_TOKENS, Heading, page_of
 from nanotok_ray.report.terminal import colored_lines, heading_of, plain_lines
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
 from nanotok_ray.units import printable, quantity

@@ -93,7 +93,8 @@ def report(arguments: Arguments) -> int:
 
     from nanotok_ray.errors import RecipeError
     from nanotok_ray.formats import REPORT_PAGE_NAME
-    from nanotok_ray.report import is_output, report_page, write_report
+    from nanotok_ray.report.facts import is_output
+    from nanotok_ray.report.page import report_page, write_report
     from nanotok_ray.storage import Folder
 
     console, out = arguments.console, Folder(output_of(arguments.location))

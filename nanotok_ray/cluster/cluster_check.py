@@ -13,18 +13,14 @@ from pathlib import Path
 
 from nanotok_ray.cluster.node_check import MAX_NODES, RayNode, ask
 from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
-from nanotok_ray.job.doctor import (
+from nanotok_ray.job.doctor.ray_settings import (
     NO_CLUSTER,
     NO_SERVER,
-    CheckResult,
     check_reachable,
     check_transport,
-    core_build,
-    failure,
-    passed,
-    ray_version,
-    warning,
 )
+from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
+from nanotok_ray.job.doctor.software import core_build, ray_version
 from nanotok_ray.units import quantity
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import nanotok_ray
 from nanotok_ray.errors import NodeError
-from nanotok_ray.job.doctor import core_build
+from nanotok_ray.job.doctor.software import core_build
 from nanotok_ray.job.task import Node
 
 WHAT_TO_DO = (

@@ -20,14 +20,8 @@ from nanotok_ray.errors import (
     SliceError,
     UnreachableError,
 )
-from nanotok_ray.job.doctor import (
-    NO_CLUSTER,
-    CheckResult,
-    check_form,
-    check_reachable,
-    check_token,
-    failure,
-)
+from nanotok_ray.job.doctor.ray_settings import NO_CLUSTER, check_form, check_reachable, check_token
+from nanotok_ray.job.doctor.result import CheckResult, failure
 from nanotok_ray.job.probes import Shared
 from nanotok_ray.job.termination import terminable
 from nanotok_ray.units import format_bytes

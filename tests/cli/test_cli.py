@@ -15,7 +15,7 @@ import pytest
 from nanotok_ray import errors
 from nanotok_ray.api import export
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import JobCommand, ship
+from nanotok_ray.cluster.submit.shipping import JobCommand, ship
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import ExportError, os_error_message
 from nanotok_ray.exports import LAYOUTS, format_options, parse_layout

@@ -13,18 +13,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import (
+from nanotok_ray.cluster.submit import ray_jobs, submission
+from nanotok_ray.cluster.submit.ray_jobs import RayJobs
+from nanotok_ray.cluster.submit.submission import (
+    ENDED,
+    LAST_PAUSE,
+    LAST_SECONDS,
+    PAUSE,
     Follower,
     JobState,
-    RayJobs,
     Starter,
     Submission,
-    ray_jobs,
-    submission,
 )
-from nanotok_ray.cluster.submit.submission import ENDED, LAST_PAUSE, LAST_SECONDS, PAUSE
 from nanotok_ray.errors import RefusedError, UnreachableError
-from nanotok_ray.job.doctor import check_transport
+from nanotok_ray.job.doctor.ray_settings import check_transport
 from nanotok_ray.job.summary import read_summary
 from tests.support.job_server import job_server
 

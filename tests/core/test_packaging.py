@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import nanotok_ray
-from nanotok_ray.job.doctor import PACKAGES
+from nanotok_ray.job.doctor.software import PACKAGES
 from nanotok_ray.recipe import load_recipe
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 

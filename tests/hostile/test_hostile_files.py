@@ -10,7 +10,7 @@ from nanotok_ray.api import export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.loader import open_shards
-from nanotok_ray.report import write_report
+from nanotok_ray.report.page import write_report
 from nanotok_ray.shards import find_garbage, verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

@@ -10,20 +10,16 @@ import pytest
 
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError, how_to_install
-from nanotok_ray.job.doctor import (
+from nanotok_ray.job.doctor import machine, software
+from nanotok_ray.job.doctor.folder import check_folder, clock_finding
+from nanotok_ray.job.doctor.machine import cpu_limit, memory_limit, memory_used
+from nanotok_ray.job.doctor.ray_settings import (
     check_auth_mode,
-    check_folder,
     check_ray_address,
     check_ray_settings,
     check_token,
-    clock_finding,
-    cpu_limit,
-    machine,
-    memory_limit,
-    memory_used,
-    software,
-    worst,
 )
+from nanotok_ray.job.doctor.result import worst
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.storage import LocalStore, RemoteStore
 from nanotok_ray.units import without_secrets

@@ -19,7 +19,7 @@ from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.tokenize import check_special_tokens
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import GROUNDING, parse_recipe
-from nanotok_ray.report import report_page
+from nanotok_ray.report.page import report_page
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer

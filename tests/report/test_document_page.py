@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import SPECIAL_TOKENS
-from nanotok_ray.report import Document, Heading, Image, Spelling, items_of, page_of, turns_of
+from nanotok_ray.report.document import Document, Image, Spelling, items_of, turns_of
+from nanotok_ray.report.page import Heading, page_of
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.pages import ShownPage
 from tests.support.small_corpus import WORDS, conversations, texts
@@ -246,7 +247,8 @@ def test_a_long_text_is_split_at_line_breaks_without_losing_a_token(spelling):
 
 PROGRAM = """
 import numpy as np, hashlib
-from nanotok_ray.report import Document, Heading, Spelling, page_of
+from nanotok_ray.report.document import Document, Spelling
+from nanotok_ray.report.page import Heading, page_of
 spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})
 one = Document(title='a', location='b', ids=np.arange(256, dtype=np.uint16),
                mask=np.arange(256, dtype=np.uint8) % 2)

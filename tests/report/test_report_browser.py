@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.report import report_page
+from nanotok_ray.report.page import report_page
 from nanotok_ray.storage import Folder
 from tests.support.finished_output import finished_output
 from tests.support.made_journal import demo_run, write_journal

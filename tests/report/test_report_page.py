@@ -18,8 +18,9 @@ from nanotok_ray.formats import REPORT_PAGE_NAME, ROW
 from nanotok_ray.job.events import Activity
 from nanotok_ray.job.journal import read_journal
 from nanotok_ray.loader import open_shards
-from nanotok_ray.report import corpus, report_page, write_report
+from nanotok_ray.report import corpus
 from nanotok_ray.report.charts import MAX_TICKS, MAX_TIME_TICKS, linear_axis, log_axis, time_axis
+from nanotok_ray.report.page import report_page, write_report
 from nanotok_ray.report.run import bars_of, busy_seconds, slowest
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, in_place_of_ray

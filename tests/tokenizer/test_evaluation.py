@@ -19,7 +19,13 @@ from hypothesis import strategies as st
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import RecipeError, SourceError, TokenizerError, VerificationError
-from nanotok_ray.report import RatioRow, check_plot, plot_bytes, ratio_figure, vocabulary_figure
+from nanotok_ray.report.figures import (
+    RatioRow,
+    check_plot,
+    plot_bytes,
+    ratio_figure,
+    vocabulary_figure,
+)
 from nanotok_ray.sources import ReadingRules
 from nanotok_ray.tokenizer import Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import (

@@ -16,7 +16,7 @@ from ray.job_submission import JobDetails, JobSubmissionClient
 
 from nanotok_ray.cluster.submit.submission import JobState, Submission
 from nanotok_ray.errors import RefusedError, UnreachableError
-from nanotok_ray.job.doctor import NO_SERVER
+from nanotok_ray.job.doctor.ray_settings import NO_SERVER
 
 ANSWER_SECONDS = 60.0
 """Time limit of an answer; Ray's own client waits forever."""
