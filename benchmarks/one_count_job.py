@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import resident
-from nanotok_ray.cluster import RayExecutor, ray_session
+from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.job.counting import CountedSlices, Training, count, training_of
 from nanotok_ray.job.events import Event, StageEnded
 from nanotok_ray.job.executor import Runtime

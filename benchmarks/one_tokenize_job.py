@@ -19,7 +19,8 @@ from pathlib import Path
 
 import resident
 from nanotok_ray.api import tokenize
-from nanotok_ray.cluster import RayExecutor, ray_session
+from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.formats import MANIFEST_NAME
 from nanotok_ray.job.task import Task
 from nanotok_ray.job.work import tokenize_work

@@ -230,6 +230,6 @@ def _executor(
         return LocalExecutor()
     if executor is None and address is None and in_threads:
         return LocalExecutor(in_threads=True)
-    from nanotok_ray.cluster import RayExecutor  # noqa: PLC0415 - where it is used
+    from nanotok_ray.cluster.ray_executor import RayExecutor  # noqa: PLC0415 - where it is used
 
     return RayExecutor(address=address)

@@ -19,7 +19,8 @@ from ray._common.utils import get_system_memory
 from ray._private.utils import get_used_memory
 from ray.cluster_utils import Cluster
 
-from nanotok_ray.cluster import RayExecutor, ray_session
+from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import SharedFolderError
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from nanotok_ray.cluster import METRICS
+from nanotok_ray.cluster.metrics import METRICS
 from tests.support.machine_speed import scaled
 from tests.support.ray_head import free_port, started_head
 from tests.support.small_corpus import RECIPE, write_corpus

@@ -12,7 +12,8 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from nanotok_ray.cluster import RayExecutor, ray_session
+from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job.events import ClusterSize
 from nanotok_ray.job.executor import Runtime

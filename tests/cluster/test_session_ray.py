@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster import ray_session, session
+from nanotok_ray.cluster import session
 from nanotok_ray.cluster.cluster_check import core_identity
 from nanotok_ray.cluster.drain_on_notice import Raylet, local_raylets
+from nanotok_ray.cluster.session import ray_session
 from tests.support.machine_speed import scaled
 from tests.support.ray_head import NANOTOK
 from tests.support.small_corpus import RECIPE, write_corpus
@@ -104,7 +105,8 @@ def recipe(tmp_path_factory):
 LISTENING = """
 import os, sys
 from pathlib import Path
-from nanotok_ray.cluster import RayExecutor, ray_session
+from nanotok_ray.cluster.ray_executor import RayExecutor
+from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.job.task import Task
 
 def sockets_of(pid):

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster import METRICS, Metrics, cluster_check, metrics
+from nanotok_ray.cluster import cluster_check, metrics
 from nanotok_ray.cluster.cluster_check import cores_finding, nodes_finding, versions_finding
+from nanotok_ray.cluster.metrics import METRICS, Metrics
 from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
 from nanotok_ray.job.holder import Holder
 

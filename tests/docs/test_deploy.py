@@ -12,7 +12,8 @@ import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 import nanotok_ray
-from nanotok_ray.cluster import LOCAL_SETTINGS, METRICS
+from nanotok_ray.cluster.metrics import METRICS
+from nanotok_ray.cluster.session import LOCAL_SETTINGS
 from nanotok_ray.recipe import load_recipe
 from tests.support.kubernetes_fields import METADATA, SPECS
 from tests.support.machine_speed import scaled

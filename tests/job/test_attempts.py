@@ -3,7 +3,7 @@
 import pytest
 from ray import exceptions
 
-from nanotok_ray.cluster import failure_of
+from nanotok_ray.cluster.ray_executor import failure_of
 from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
 from nanotok_ray.job.probes import Probe
 from nanotok_ray.job.task import Cause

@@ -19,7 +19,7 @@ from pathlib import Path
 import fsspec.config
 
 from nanotok_ray.api import prepare
-from nanotok_ray.cluster import ray_session
+from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.job import reducing
 from nanotok_ray.recipe import Recipe, parse_recipe

@@ -8,7 +8,7 @@ import pytest
 
 from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
-from nanotok_ray.cluster import ray_session
+from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.storage import Folder
 from tests.jobs.chaos_s3 import paused

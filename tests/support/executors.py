@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster import RayExecutor
+from nanotok_ray.cluster.ray_executor import RayExecutor
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.task import TaskResult
@@ -21,7 +21,7 @@ def in_place_of_ray(executor):
         return executor if address is None else RayExecutor(address=address)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nanotok_ray.cluster.RayExecutor", of)
+        patch.setattr("nanotok_ray.cluster.ray_executor.RayExecutor", of)
         yield
 
 

@@ -32,7 +32,7 @@ class Shared:
 
 
 def _session() -> AbstractContextManager[None]:
-    from nanotok_ray.cluster import ray_session  # noqa: PLC0415 - imports Ray
+    from nanotok_ray.cluster.session import ray_session  # noqa: PLC0415 - imports Ray
 
     return ray_session(cpus=2)
 
