@@ -14,7 +14,7 @@ from nanotok_ray.loader.remote import RemoteFiles
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.charts import Axis, Bars, Chart, bar_marks, linear_axis
 from nanotok_ray.report.facts import Facts, read_all
-from nanotok_ray.report.render import Bar, Cell, Code, Part, Segment, Table
+from nanotok_ray.report.render import Bar, Code, Part, Row, Segment
 from nanotok_ray.units import format_bytes, format_ratio, format_share, quantity
 
 _SPLITS: Final = {"train": "c1", "val": "c8"}
@@ -27,7 +27,7 @@ def sources(facts: Facts) -> Iterator[Part]:
     by_source = facts.sources
     totals_of_all = facts.manifest.totals["all"]
     highest = max((_per_token(totals) for totals in by_source.values()), default=0.0)
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for name, totals in [*by_source.items(), ("all", totals_of_all)]:
         source, _, split = name.rpartition("/")
         is_sum = name == "all"
@@ -40,21 +40,17 @@ def sources(facts: Facts) -> Iterator[Part]:
             title=f"{ratio:.3f} bytes per token",
         )
         rows.append(
-            (
-                name,
-                Bar([segment], highest),
-                format_ratio(totals.text_bytes, totals.tokens),
-                f"{totals.documents.out:,}",
-                format_bytes(totals.text_bytes),
-                f"{totals.tokens:,}",
-                format_share(totals.tokens, totals_of_all.tokens),
-                "" if is_sum else facts.manifest.kinds[source],
-            )
+            {
+                "source": name,
+                "bytes per token": Bar([segment], highest),
+                "": format_ratio(totals.text_bytes, totals.tokens),
+                "documents": totals.documents.out,
+                "text": format_bytes(totals.text_bytes),
+                "tokens": totals.tokens,
+                "share of tokens": format_share(totals.tokens, totals_of_all.tokens),
+                "kind": "" if is_sum else facts.manifest.kinds[source],
+            }
         )
-    heads = (
-        *("source", "bytes per token", "", "documents"),
-        *("text", "tokens", "share of tokens", "kind"),
-    )
     yield Part(
         title="Bytes per token, by source and split",
         legend={
@@ -62,7 +58,8 @@ def sources(facts: Facts) -> Iterator[Part]:
             for split, kind in _SPLITS.items()
             if any(name.endswith(f"/{split}") for name in by_source)
         },
-        table=Table(heads=heads, rows=rows, texts=2),
+        rows=rows,
+        texts=2,
     )
 
 
@@ -71,8 +68,8 @@ _MAX_KEYS: Final = 60
 
 def unused_text(facts: Facts) -> Iterator[Part]:
     """Yield the table of text that is not rendered, by source and key; nothing if there is none."""
-    rows = [
-        (name, Code(key), f"{number:,}")
+    rows: list[Row] = [
+        {"source": name, "key": Code(key), "values": number}
         for name, totals in facts.sources.items()
         for key, number in totals.unused_text.items()
     ]
@@ -80,7 +77,8 @@ def unused_text(facts: Facts) -> Iterator[Part]:
         more = f"; the first {_MAX_KEYS} of {len(rows):,}" if len(rows) > _MAX_KEYS else ""
         yield Part(
             title="Text that is not rendered, by key",
-            table=Table(heads=("source", "key", "values"), rows=rows[:_MAX_KEYS], texts=2),
+            rows=rows[:_MAX_KEYS],
+            texts=2,
             note=f"Values of keys that no dialect uses, in written documents{more}.",
         )
 
@@ -227,7 +225,7 @@ def document_lengths(facts: Facts) -> Iterator[Part]:
         title="Documents by length",
         beside="tokens",
         chart=_length_chart(lengths),
-        table=_quantiles(lengths),
+        rows=_quantiles(lengths),
         note=note,
     )
 
@@ -266,15 +264,14 @@ def _power(number: int) -> str:
     return f"{2**number:,}" if number < _MEGA else f"{2 ** (number - _MEGA):,} Mi"
 
 
-def _quantiles(lengths: Lengths) -> Table:
-    rows = [
-        (
-            name,
-            f"{len(value):,}",
-            f"{value.mean():,.0f}",
-            *(f"{np.quantile(value, share):,.0f}" for share in _QUANTILES.values()),
-            f"{value.max():,}",
-        )
+def _quantiles(lengths: Lengths) -> list[Row]:
+    return [
+        {
+            "source": name,
+            "documents": len(value),
+            "mean": f"{value.mean():,.0f}",
+            **{key: f"{np.quantile(value, share):,.0f}" for key, share in _QUANTILES.items()},
+            "longest": int(value.max()),
+        }
         for name, value in lengths.by_source.items()
     ]
-    return Table(heads=("source", "documents", "mean", *_QUANTILES, "longest"), rows=rows)

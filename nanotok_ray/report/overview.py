@@ -14,7 +14,7 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
 from nanotok_ray.report.facts import Facts, began_at, read_all, seconds_of, slice_name
-from nanotok_ray.report.render import Cell, Code, Figure, Part, Table
+from nanotok_ray.report.render import Cell, Code, Figure, Part, Row
 from nanotok_ray.sources import QUARANTINE
 from nanotok_ray.units import (
     format_bytes,
@@ -206,12 +206,14 @@ def notes(facts: Facts) -> Iterator[Part]:
 def _notes(facts: Facts) -> Part:
     assert facts.journal is not None
     began, run_notes = began_at(facts.journal), facts.journal.notes
-    rows = [
-        (format_duration(max(item.at - began, 0.0)), item.text) for item in run_notes[:_MAX_NOTES]
+    rows: list[Row] = [
+        {"after": format_duration(max(item.at - began, 0.0)), "note": item.text}
+        for item in run_notes[:_MAX_NOTES]
     ]
     more = len(run_notes) > _MAX_NOTES
     return Part(
-        table=Table(heads=("after", "note"), rows=rows, texts=2),
+        rows=rows,
+        texts=2,
         note=f"The first {_MAX_NOTES} of {len(run_notes):,}." if more else "",
     )
 
@@ -220,22 +222,17 @@ def _failures(facts: Facts) -> Iterator[Part]:
     failed = [] if facts.worked is None else [s for s in facts.worked.slices if s.error is not None]
     if not failed:
         return
-    rows = [
-        (
-            value.stage,
-            Code(slice_name(value.name, value.stage)),
-            Code(value.worker),
-            value.error or "",
-            f"{value.attempts:,}",
-        )
+    rows: list[Row] = [
+        {
+            "stage": value.stage,
+            "slice": Code(slice_name(value.name, value.stage)),
+            "worker": Code(value.worker),
+            "error": value.error or "",
+            "attempts": value.attempts,
+        }
         for value in failed[:_MAX_ATTEMPTS]
     ]
-    heads = ("stage", "slice", "worker", "error", "attempts")
-    yield Part(
-        title="Slices that failed",
-        beside=f"{len(failed):,}",
-        table=Table(heads=heads, rows=rows, texts=4),
-    )
+    yield Part(title="Slices that failed", beside=f"{len(failed):,}", rows=rows, texts=4)
 
 
 def _attempts(facts: Facts) -> Iterator[Part]:
@@ -243,24 +240,19 @@ def _attempts(facts: Facts) -> Iterator[Part]:
     if facts.worked is None or not attempts:
         return
     began = began_at(facts.worked)
-    rows = [
-        (
-            format_duration(max(attempt.at - began, 0.0)),
-            attempt.stage,
-            Code(slice_name(attempt.name, attempt.stage)),
-            attempt.cause,
-            attempt.text,
-            f"{attempt.slices:,}",
-        )
+    rows: list[Row] = [
+        {
+            "after": format_duration(max(attempt.at - began, 0.0)),
+            "stage": attempt.stage,
+            "slice": Code(slice_name(attempt.name, attempt.stage)),
+            "cause": attempt.cause,
+            "": attempt.text,
+            "slices": attempt.slices,
+        }
         for attempt in attempts[:_MAX_ATTEMPTS]
     ]
     more = f", the first {len(rows)}" if len(attempts) > len(rows) else ""
-    heads = ("after", "stage", "slice", "cause", "", "slices")
-    yield Part(
-        title="Failed attempts",
-        beside=f"{len(attempts):,}{more}",
-        table=Table(heads=heads, rows=rows, texts=5),
-    )
+    yield Part(title="Failed attempts", beside=f"{len(attempts):,}{more}", rows=rows, texts=5)
 
 
 def _problems(facts: Facts) -> Iterator[Part]:
@@ -268,8 +260,7 @@ def _problems(facts: Facts) -> Iterator[Part]:
     if facts.journal is not None and facts.journal.missing_segments:
         lines.append(f"{facts.journal.missing_segments:,} segments of the journal are missing")
     if lines:
-        rows = [(line,) for line in lines]
-        yield Part(title="Limits of this page", table=Table(heads=("what",), rows=rows))
+        yield Part(title="Limits of this page", rows=[{"what": line} for line in lines])
 
 
 def export_table(facts: Facts) -> Iterator[Part]:
@@ -277,20 +268,19 @@ def export_table(facts: Facts) -> Iterator[Part]:
     exports: dict[str, Export] = dict(facts.exports)
     for item in () if facts.summary is None else facts.summary.run.exports:
         exports.setdefault(item.folder, item)
-    rows = [
-        (
-            export.layout,
-            Code(folder),
-            ", ".join(f"{n:,} {why}" for why, n in export.left_out.items()) or "nothing",
-            f"{export.files:,}",
-            f"{export.documents:,}",
-            f"{export.tokens:,}",
-        )
+    rows: list[Row] = [
+        {
+            "layout": export.layout,
+            "folder": Code(folder),
+            "omitted": ", ".join(f"{n:,} {why}" for why, n in export.left_out.items()) or "nothing",
+            "files": export.files,
+            "documents": export.documents,
+            "tokens": export.tokens,
+        }
         for folder, export in sorted(exports.items())
     ]
     if rows:
-        heads = ("layout", "folder", "omitted", "files", "documents", "tokens")
-        yield Part(table=Table(heads=heads, rows=rows, texts=3))
+        yield Part(rows=rows, texts=3)
 
 
 _FILES: Final = {

@@ -30,7 +30,7 @@ from nanotok_ray.report.document import (
 from nanotok_ray.report.facts import UNREADABLE, Facts, read_facts
 from nanotok_ray.report.overview import Head, export_table, files, head, notes
 from nanotok_ray.report.quarantined import quarantined
-from nanotok_ray.report.render import Cell, Figure, Link, Part, Table, render
+from nanotok_ray.report.render import Figure, Link, Part, Row, render
 from nanotok_ray.report.run import stages, timeline_and_stragglers
 from nanotok_ray.report.sampled import example_documents, masks
 from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
@@ -193,21 +193,19 @@ def _document_sections(
         )
 
 
-def _contents(documents: Sequence[Document], totals: Sequence[Totals]) -> Table:
+def _contents(documents: Sequence[Document], totals: Sequence[Totals]) -> list[Row]:
     has_images = any(value.images for value in totals)
-    rows: list[list[Cell]] = [
-        [
-            Link(document.title, f"d{number}"),
-            f"{value.tokens:,}",
-            f"{value.num_bytes:,}",
-            f"{value.bytes_per_token:.2f}",
-            f"{value.trained_share:.1%}",
-            *([f"{value.images:,}"] if has_images else []),
-        ]
+    return [
+        {
+            "document": Link(document.title, f"d{number}"),
+            "tokens": value.tokens,
+            "bytes": value.num_bytes,
+            "bytes per token": f"{value.bytes_per_token:.2f}",
+            "trained on": f"{value.trained_share:.1%}",
+            **({"images": value.images} if has_images else {}),
+        }
         for number, (document, value) in enumerate(zip(documents, totals, strict=True))
     ]
-    heads = ["document", "tokens", "bytes", "bytes per token", "trained on"]
-    return Table(heads=[*heads, *(["images"] if has_images else [])], rows=rows)
 
 
 def _legend(totals: Sequence[Totals]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Final
 from nanotok_ray.formats import MAX_PLAN_BYTES, PLAN_NAME, RECORDS, record_name
 from nanotok_ray.job.journal import RunJournal
 from nanotok_ray.report.facts import UNREADABLE, Facts
-from nanotok_ray.report.render import Cell, Code, Part, Table
+from nanotok_ray.report.render import Code, Part, Row
 from nanotok_ray.sources import (
     COUNTED_SUFFIX,
     QUARANTINE,
@@ -61,20 +61,17 @@ def quarantined(facts: Facts) -> Iterator[Part]:
             yield Part(text="No document has been quarantined so far.")
         return
     formats = _formats(facts)
-    rows = [
-        (
-            position,
-            reason,
-            *_message(entries.examples.get((position, reason)), formats),
-            f"{n:,}",
-        )
+    rows: list[Row] = [
+        {
+            "source": position,
+            "reason": reason,
+            **_message(entries.examples.get((position, reason)), formats),
+            "documents": n,
+        }
         for (position, reason), n in list(counts.items())[:_MAX_ROWS]
     ]
-    heads = ("source", "reason", "for example", "", "documents")
-    yield Part(
-        table=Table(heads=heads, rows=rows, texts=4),
-        note=_note(facts, entries, len(counts), folder=folder),
-    )
+    note = _note(facts, entries, len(counts), folder=folder)
+    yield Part(rows=rows, texts=4, note=note)
 
 
 def _counts(facts: Facts) -> dict[tuple[str, str], int]:
@@ -94,11 +91,11 @@ def _formats(facts: Facts) -> dict[str, str]:
     return {source.name: source.format for source in plan.sources}
 
 
-def _message(example: QuarantineEntry | None, formats: Mapping[str, str]) -> tuple[Cell, str]:
+def _message(example: QuarantineEntry | None, formats: Mapping[str, str]) -> Row:
     if example is None:
-        return "\u2013", ""
+        return {"for example": "\u2013", "": ""}
     position = _position(example, formats.get(example.source))
-    return Code(f"{example.file}{position}"), reason_of(example)
+    return {"for example": Code(f"{example.file}{position}"), "": reason_of(example)}
 
 
 def _position(example: QuarantineEntry, format_name: str | None) -> str:

@@ -63,17 +63,9 @@ class Bar:
     total: float
 
 
-Cell = str | Code | Link | Tokens | Bar
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Table:
-    """A table."""
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    texts: int = 1
-    """The number of left-aligned columns; numbers are right-aligned."""
+Cell = str | int | Code | Link | Tokens | Bar
+Row = Mapping[str, Cell]
+"""A row of a table: its cells by the heads of their columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +92,10 @@ class Part:
     turns: Sequence[Turn] = ()
     """The turns of a document."""
     pairs: Mapping[str, Cell] = field(default_factory=dict)
-    table: Table | None = None
+    rows: Sequence[Row] = ()
+    """The rows of a table, which have the same heads."""
+    texts: int = 1
+    """The number of left-aligned columns of the table; numbers are right-aligned."""
     is_folded: bool = False
     """Whether the table is collapsed, since it repeats the chart."""
     note: str = ""

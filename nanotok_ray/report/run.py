@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.formats import StageTime
 from nanotok_ray.job.journal import JournalledSlice, RunJournal, Stage
 from nanotok_ray.report.charts import Axis, Chart, Mark, box, time_axis
 from nanotok_ray.report.facts import Facts, began_at, slice_name
-from nanotok_ray.report.render import Bar, Code, Part, Segment, Table
+from nanotok_ray.report.render import Bar, Cell, Code, Part, Row, Segment
 from nanotok_ray.units import (
     format_bytes,
     format_duration,
@@ -46,98 +45,74 @@ def stage_kind(name: str) -> str:
     return _STAGES.get(name, _OTHER_STAGE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Line:
-    name: str
-    seconds: float
-    num_bytes: float
-    done: int | None
-    num_done: int | None
-    failed: int | None
-    has_ended: bool = True
-
-
 def stages(facts: Facts) -> Iterator[Part]:
     """Yield the table of stages with bars of time; nothing without stages."""
-    lines = [*_lines(facts)]
+    lines = _lines(facts)
     if not lines:
         return
-    longest = max(line.seconds for line in lines)
-    total = sum(line.seconds for line in lines)
-    rows = [
-        (
-            line.name,
-            Bar(
-                [Segment(kind=stage_kind(line.name), value=line.seconds, title=line.name)], longest
-            ),
-            format_duration(line.seconds) if line.has_ended else "did not end",
-            format_share(line.seconds, total),
-            format_rate(line.num_bytes, line.seconds),
-            _count(line.done),
-            _count(line.num_done),
-            _count(line.failed),
-        )
-        for line in lines
-    ]
-    heads = ("stage", "", "time", "share", "rate", "done", "already done", "failed")
+    longest = max(seconds for _, seconds in lines)
+    total = sum(seconds for _, seconds in lines)
+    rows = []
+    for stage, seconds in lines:
+        segment = Segment(kind=stage_kind(stage.name), value=seconds, title=stage.name)
+        row: dict[str, Cell] = {
+            "stage": stage.name,
+            "": Bar([segment], longest),
+            "time": "did not end" if stage.seconds is None else format_duration(seconds),
+            "share": format_share(seconds, total),
+            "rate": format_rate(stage.done_bytes, seconds),
+        }
+        if facts.worked is not None:  # a summary does not tell them
+            row |= {"done": _done(stage), "already done": stage.kept, "failed": stage.failed}
+        rows.append(row)
     text = ""
     if facts.worked is not None and facts.worked is not facts.journal:
         text = (
             "The last run processed no slices. The slices, and stages that it did not repeat, are "
             f"those of run {facts.worked.run}."
         )
-    yield Part(text=text, table=Table(heads=heads, rows=rows, texts=2))
+    yield Part(text=text, rows=rows, texts=2)
 
 
-def _count(number: int | None) -> str:
-    return "\u2013" if number is None else f"{number:,}"
+def _lines(facts: Facts) -> list[tuple[Stage, float]]:
+    """Return the stages, and the seconds that each took."""
+    if facts.worked is None or not facts.worked.stages:
+        return [
+            (
+                Stage(
+                    name=name,
+                    todo=0,
+                    kept=0,
+                    num_bytes=0,
+                    at=0.0,
+                    done_bytes=time.bytes,
+                    seconds=time.seconds,
+                ),
+                time.seconds,
+            )
+            for name, time in facts.stage_times.items()
+        ]
+    is_same = facts.journal is None or facts.journal is facts.worked
+    last = [] if is_same or facts.journal is None else _of_run(facts.journal)
+    repeated = {stage.name for stage, _ in last}
+    lines = [line for line in _of_run(facts.worked) if line[0].name not in repeated]
+    return [*lines, *last]
 
 
-def _lines(facts: Facts) -> Iterator[_Line]:
-    if facts.worked is not None and facts.worked.stages:
-        other = None if facts.journal is facts.worked else facts.journal
-        last = [] if other is None else [*_of_run(other)]
-        repeated = {line.name for line in last}
-        yield from (line for line in _of_run(facts.worked) if line.name not in repeated)
-        yield from last
-    else:
-        yield from (_of_summary(name, time) for name, time in facts.stage_times.items())
+def _of_run(journal: RunJournal) -> list[tuple[Stage, float]]:
+    ends = [*(stage.at for stage in journal.stages[1:]), journal.last_at]
+    return [
+        (stage, max(end - stage.at, 0.0) if stage.seconds is None else stage.seconds)
+        for stage, end in zip(journal.stages, ends, strict=False)
+    ]
 
 
-def _of_run(journal: RunJournal) -> Iterator[_Line]:
-    stages = journal.stages
-    return map(_of_journal, stages, [*(stage.at for stage in stages[1:]), journal.last_at])
-
-
-def _of_journal(stage: Stage, end: float) -> _Line:
-    took = max(end - stage.at, 0.0) if stage.seconds is None else stage.seconds
-    return _Line(
-        name=stage.name,
-        seconds=took,
-        num_bytes=stage.done_bytes,
-        done=_done(stage),
-        num_done=stage.kept,
-        failed=stage.failed,
-        has_ended=stage.seconds is not None,
-    )
-
-
-def _done(stage: Stage) -> int | None:
+def _done(stage: Stage) -> str | int:
     """Return the finished number; the last progress can be missing from the journal."""
     if stage.seconds is None:
         return stage.done
-    return stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
-
-
-def _of_summary(name: str, time: StageTime) -> _Line:
-    return _Line(
-        name=name,
-        seconds=time.seconds,
-        num_bytes=time.bytes,
-        done=None,
-        num_done=None,
-        failed=None,
-    )
+    known = stage.todo if stage.progress else stage.done or (None if stage.todo else 0)
+    return "\u2013" if known is None else known
 
 
 BINS: Final = 200
@@ -436,23 +411,23 @@ def _stragglers(journal: RunJournal) -> Iterator[Part]:
     ranking = slowest(journal.slices)
     if not ranking:
         return
-    rows = [
-        (
-            Code(slice_name(slowest_slice.name, slowest_slice.stage)),
-            slowest_slice.stage,
-            Code(slowest_slice.worker),
-            format_duration(slowest_slice.seconds),
-            format_bytes(slowest_slice.num_bytes),
-            format_rate(slowest_slice.num_bytes, slowest_slice.seconds),
-            f"{times:.2f}\u00d7",
-            f"{slowest_slice.attempts:,}",
-        )
-        for times, slowest_slice in ranking
+    rows: list[Row] = [
+        {
+            "slice": Code(slice_name(entry.name, entry.stage)),
+            "stage": entry.stage,
+            "worker": Code(entry.worker),
+            "time": format_duration(entry.seconds),
+            "text": format_bytes(entry.num_bytes),
+            "rate": format_rate(entry.num_bytes, entry.seconds),
+            "of the median": f"{times:.2f}\u00d7",
+            "attempts": entry.attempts,
+        }
+        for times, entry in ranking
     ]
-    heads = ("slice", "stage", "worker", "time", "text", "rate", "of the median", "attempts")
     yield Part(
         title="Slowest slices",
-        table=Table(heads=heads, rows=rows, texts=3),
+        rows=rows,
+        texts=3,
         note="Seconds per byte against the median of the stage, of slices that have at least a "
         "quarter of the median size.",
     )

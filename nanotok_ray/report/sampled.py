@@ -21,7 +21,7 @@ from nanotok_ray.report.document import (
     turns_of,
 )
 from nanotok_ray.report.facts import Facts
-from nanotok_ray.report.render import Bar, Cell, Part, Segment, Table
+from nanotok_ray.report.render import Bar, Part, Row, Segment
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import format_share, quantity
 
@@ -47,23 +47,18 @@ def masks(facts: Facts) -> Iterator[Part]:
     masked = {name: value for name, value in facts.sources.items() if value.roles}
     if not masked:
         return
-    heads = ("source", "", "trained on", "tokens trained on", "tokens", "documents without any")
-    rows = [
-        (
-            name,
-            _mask_bar(value.trainable_tokens, value.tokens),
-            format_share(value.trainable_tokens, value.tokens),
-            f"{value.trainable_tokens:,}",
-            f"{value.tokens:,}",
-            f"{value.without_trainable_token:,}",
-        )
+    rows: list[Row] = [
+        {
+            "source": name,
+            "": _mask_bar(value.trainable_tokens, value.tokens),
+            "trained on": format_share(value.trainable_tokens, value.tokens),
+            "tokens trained on": value.trainable_tokens,
+            "tokens": value.tokens,
+            "documents without any": value.without_trainable_token,
+        }
         for name, value in masked.items()
     ]
-    yield Part(
-        title="Trained on, by source",
-        legend=_MASK_LEGEND,
-        table=Table(heads=heads, rows=rows, texts=2),
-    )
+    yield Part(title="Trained on, by source", legend=_MASK_LEGEND, rows=rows, texts=2)
     yield _by_role(masked)
     yield from _trained_by_role(facts)
 
@@ -81,7 +76,7 @@ def _mask_bar(trained: int, tokens: int) -> Bar:
 
 def _by_role(masked: Mapping[str, Totals]) -> Part:
     roles = [role for role in _ROLES if any(value.roles.get(role) for value in masked.values())]
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for name, value in masked.items():
         total = sum(value.roles.values())
         counts = {role: value.roles.get(role, 0) for role in roles}
@@ -93,12 +88,13 @@ def _by_role(masked: Mapping[str, Totals]) -> Part:
             )
             for role, count in counts.items()
         ]
-        shares = [format_share(count, total) for count in counts.values()]
-        rows.append((name, Bar(segments, total), *shares))
+        shares = {_named(role): format_share(count, total) for role, count in counts.items()}
+        rows.append({"source": name, "": Bar(segments, total), **shares})
     return Part(
         title="Tokens by role",
         legend={_named(role): _ROLES[role] for role in roles},
-        table=Table(heads=("source", "", *map(_named, roles)), rows=rows, texts=2),
+        rows=rows,
+        texts=2,
     )
 
 
@@ -110,7 +106,8 @@ def _trained_by_role(facts: Facts) -> Iterator[Part]:
     train, tokenizer = facts.shards.get("train"), facts.tokenizer
     if train is None or tokenizer is None:
         return
-    rows, documents = [], 0
+    rows: list[Row] = []
+    documents = 0
     for source, value in train.ranges().items():
         if train.mask(value[0]) is None:
             continue
@@ -119,19 +116,19 @@ def _trained_by_role(facts: Facts) -> Iterator[Part]:
         for role in sorted({role for role, _ in counts}, key=_role_order):
             trained, tokens = counts[role, 1], counts[role, 0] + counts[role, 1]
             rows.append(
-                (
-                    source,
-                    role,
-                    _mask_bar(trained, tokens),
-                    format_share(trained, tokens),
-                    f"{tokens:,}",
-                )
+                {
+                    "source": source,
+                    "role": role,
+                    "": _mask_bar(trained, tokens),
+                    "trained on": format_share(trained, tokens),
+                    "tokens": tokens,
+                }
             )
     if rows:
-        heads = ("source", "role", "", "trained on", "tokens")
         yield Part(
             title="Trained on, by role",
-            table=Table(heads=heads, rows=rows, texts=3),
+            rows=rows,
+            texts=3,
             note=f"In a sample: {quantity(documents, 'document')} of train, the first of each "
             "source.",
         )

@@ -10,7 +10,7 @@ from nanotok_ray.formats import TrainingReport, load
 from nanotok_ray.report.charts import Axis, Bars, Chart, Mark, bar_marks, dot, linear_axis, log_axis
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import REPORT, Facts
-from nanotok_ray.report.render import Cell, Code, Part, Table, Tokens
+from nanotok_ray.report.render import Cell, Code, Part, Row, Tokens
 from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
 from nanotok_ray.units import format_bytes, quantity
 
@@ -76,24 +76,27 @@ def _growth(report: TrainingReport) -> Iterator[Part]:
         title="Growth of the vocabulary",
         beside="Of the text that was counted, each source by its weight.",
         chart=chart,
-        table=_curve_table(report),
+        rows=_curve_rows(report),
+        texts=0,
         is_folded=True,
     )
 
 
-def _curve_table(report: TrainingReport) -> Table:
-    heads = ("merges", "vocabulary", "tokens", "bytes per token", "fewer tokens than before")
-    rows = [
-        (
-            f"{row.merges:,}",
-            f"{row.vocab_size:,}",
-            f"{row.tokens / report.weight_unit:,.0f}",
-            "\u2013" if row.bytes_per_token is None else f"{row.bytes_per_token:.3f}",
-            "\u2013" if row.tokens_saved_share is None else f"{row.tokens_saved_share:.1%}",
-        )
+def _curve_rows(report: TrainingReport) -> list[Row]:
+    return [
+        {
+            "merges": row.merges,
+            "vocabulary": row.vocab_size,
+            "tokens": f"{row.tokens / report.weight_unit:,.0f}",
+            "bytes per token": _known(row.bytes_per_token, ".3f"),
+            "fewer tokens than before": _known(row.tokens_saved_share, ".1%"),
+        }
         for row in report.curve
     ]
-    return Table(heads=heads, rows=rows, texts=0)
+
+
+def _known(value: float | None, form: str) -> str:
+    return "\u2013" if value is None else format(value, form)
 
 
 def _counts(report: TrainingReport) -> Iterator[Part]:
@@ -102,13 +105,17 @@ def _counts(report: TrainingReport) -> Iterator[Part]:
     if not counts or max(counts) < 1:
         return
     marked = [merge for merge in (1, 10, 100, 1000, 10_000, 100_000) if merge <= len(counts)]
-    rows = [(f"{m:,}", _visible(tokens[m - 1]), f"{counts[m - 1]:,}") for m in marked]
+    rows: list[Row] = [
+        {"merge": merge, "token": _visible(tokens[merge - 1]), "times": counts[merge - 1]}
+        for merge in marked
+    ]
     last = f"The last merge, number {len(counts):,}, occurred {quantity(counts[-1], 'time')}."
     yield Part(
         title="How often each merge occurred",
         beside="with the token that it made",
         chart=_counts_chart(counts, tokens, marked),
-        table=Table(heads=("merge", "token", "times"), rows=rows, texts=2),
+        rows=rows,
+        texts=2,
         is_folded=True,
         note=last if counts[-1] else "",
     )
@@ -169,8 +176,9 @@ def token_lengths(facts: Facts) -> Iterator[Part]:
         shares["as used"] = _by_size(sizes, counts)
         note = _used_note(sizes, counts)
     kinds = {"vocabulary": "c3", "as used": "c1"}
-    rows = [
-        (_size_label(size), *(f"{values[size - 1]:.2f}%" for values in shares.values()))
+    rows: list[Row] = [
+        {"bytes": _size_label(size)}
+        | {name: f"{values[size - 1]:.2f}%" for name, values in shares.items()}
         for size in range(1, _MAX_TOKEN_BYTES + 1)
     ]
     yield Part(
@@ -178,7 +186,8 @@ def token_lengths(facts: Facts) -> Iterator[Part]:
         beside="bytes",
         legend={name: kinds[name] for name in shares},
         chart=_size_chart(shares, kinds),
-        table=Table(heads=("bytes", *shares), rows=rows, texts=0),
+        rows=rows,
+        texts=0,
         is_folded=True,
         note=note,
     )
@@ -244,22 +253,22 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
     merged = facts.tokenizer.model.tokens[NUM_BYTES:]
     if not merged:
         return
-    rows = [
-        (f"{first:,}", Tokens([*map(_text, merged[first : first + _ROW_LENGTH])]))
+    rows: list[Row] = [
+        {"from merge": first, "tokens": Tokens([*map(_text, merged[first : first + _ROW_LENGTH])])}
         for first in _ROW_MERGES
         if first < len(merged)
     ]
-    yield Part(
-        title="Learned tokens",
-        beside="from the first merge on",
-        table=Table(heads=("from merge", "tokens"), rows=rows, texts=2),
-    )
+    yield Part(title="Learned tokens", beside="from the first merge on", rows=rows, texts=2)
     order = sorted(range(len(merged)), key=lambda item: (-len(merged[item]), item))[:_MAX_LENGTHS]
-    longest = [
-        (Tokens([_text(merged[item])]), f"{len(merged[item]):,}", f"{NUM_BYTES + item:,}")
+    longest: list[Row] = [
+        {
+            "token": Tokens([_text(merged[item])]),
+            "bytes": len(merged[item]),
+            "id": NUM_BYTES + item,
+        }
         for item in order
     ]
-    yield Part(title="Longest tokens", table=Table(heads=("token", "bytes", "id"), rows=longest))
+    yield Part(title="Longest tokens", rows=longest)
 
 
 def _text(token: bytes) -> str:
