@@ -31,13 +31,12 @@ class Holder:
     pid: int = 0
     started: str = ""
     """Start time in ticks since boot, which tells processes with the same PID apart."""
-    ray_cluster: str = ""
     ray_job: str = ""
+    """The job on a Ray cluster, for people."""
 
     @classmethod
     def this_process(cls) -> "Self":
         """Return the identity of the current process."""
-        cluster, job = _ray_driver()
         return cls(
             host=socket.gethostname(),
             machine=_read("/etc/machine-id"),
@@ -45,13 +44,12 @@ class Holder:
             pid_namespace=_link("/proc/self/ns/pid"),
             pid=os.getpid(),
             started=_process(os.getpid())[1],
-            ray_cluster=cluster,
-            ray_job=job,
+            ray_job=_ray_job(),
         )
 
     def is_dead(self, me: "Self") -> bool:
         """Return whether the process has certainly ended, as seen from the process `me`."""
-        return self._has_ended(me) or self._was_before_a_restart(me) or self._job_is_dead(me)
+        return self._has_ended(me) or self._was_before_a_restart(me)
 
     def lives(self, me: "Self") -> bool:
         """Return whether the process certainly runs, as seen from the process `me`."""
@@ -80,32 +78,17 @@ class Holder:
         is_outside = me.pid_namespace == _FIRST_NAMESPACE
         return is_same and is_outside and bool(self.boot) and bool(me.boot) and self.boot != me.boot
 
-    def _job_is_dead(self, me: "Self") -> bool:
-        """Return whether Ray reports that the driver has ended, if both use the same cluster."""
-        if not self.ray_job or not self.ray_cluster or self.ray_cluster != me.ray_cluster:
-            return False
-        return self.ray_job != me.ray_job and _is_dead_driver(self.ray_job)
 
-
-def _ray_driver() -> tuple[str, str]:
-    """Return cluster and job of this driver, or empty strings without Ray."""
+def _ray_job() -> str:
+    """Return the job of this driver, or an empty string without Ray."""
     ray = sys.modules.get("ray")  # the session imports it, after setting its environment
     try:
         if ray is None or not ray.is_initialized():
-            return "", ""
-        worker = sys.modules["ray._private.worker"].global_worker
-        return str(worker.node.cluster_id.hex()), ray.get_runtime_context().get_job_id()
+            return ""
+        job: str = ray.get_runtime_context().get_job_id()
     except Exception:  # Ray does not report it, for any reason
-        return "", ""
-
-
-def _is_dead_driver(job: str) -> bool:
-    """Return whether Ray lists the driver of a job as dead."""
-    try:
-        rows = sys.modules["ray._private.state"].state.job_table()
-        return any(row["JobID"] == job and row["IsDead"] for row in rows)
-    except Exception:  # as above
-        return False
+        return ""
+    return job
 
 
 def _process(pid: int) -> tuple[str, str]:

@@ -259,12 +259,8 @@ class Lease:
         if not self._is_lost:
             seen = lease_in_force(self._out)
             is_ours = seen is not None and seen.number == self.number
-            if (
-                seen is not None
-                and seen.data
-                and (seen.lease is None or seen.lease.token != self._token)
-            ):
-                is_ours = False
+            if seen is not None and seen.data:  # otherwise it cannot be read at the moment
+                is_ours &= seen.lease is not None and seen.lease.token == self._token
             if not is_ours:
                 self._is_lost = True  # permanently, whatever is read later
                 self._why_lost = self._loss(seen)

@@ -2,10 +2,8 @@
 
 import copy
 import json
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
@@ -139,24 +137,6 @@ def test_a_restart_of_the_host_is_detected_but_not_from_or_of_a_container(proces
     assert not before.is_dead(process(2, outside | {"machine": "other"}))
     assert not any(each.is_dead(process(2, HERE)) for each in (before, inside))
     assert not inside.is_dead(process(2, outside))
-
-
-def ray_with(jobs):
-    """Return modules like Ray's in a process that is connected to a cluster."""
-    return {"ray._private.state": SimpleNamespace(state=SimpleNamespace(job_table=lambda: jobs))}
-
-
-def test_a_ray_job_is_dead_if_its_cluster_says_so(processes, monkeypatch):
-    driver = Holder(**ELSEWHERE, ray_cluster="c", ray_job="02")
-    assert not driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
-    jobs = [{"JobID": "02", "IsDead": True}, {"JobID": "04", "IsDead": False}]
-    for name, module in ray_with(jobs).items():
-        monkeypatch.setitem(sys.modules, name, module)
-    assert driver.is_dead(Holder(**HERE, ray_cluster="c", ray_job="03"))
-    assert not driver.is_dead(Holder(**HERE, ray_cluster="d", ray_job="03"))
-    other = Holder(ray_cluster="c", ray_job="04")
-    assert not other.is_dead(Holder(ray_cluster="c", ray_job="03"))
-    assert not Holder().is_dead(Holder())
 
 
 def test_the_contender_is_described_and_alive():
