@@ -29,10 +29,8 @@ from nanotok_ray.storage.remote_input import RemoteInput, SeekableFile
 from nanotok_ray.storage.retries import (
     StoreRetryPolicy,
     attempt,
-    current_retry_policy,
     is_transient,
     transient_errors,
-    use_retry_policy,
 )
 from nanotok_ray.storage.tree import Entry, is_below, is_temporary, static_parts
 
@@ -55,7 +53,6 @@ __all__ = [
     "checked_name",
     "checksum_name",
     "connect",
-    "current_retry_policy",
     "extra_for",
     "find_files",
     "is_below",
@@ -69,7 +66,6 @@ __all__ = [
     "store_options",
     "transient_errors",
     "unreadable",
-    "use_retry_policy",
     "version_of",
     "write_checked",
     "writer_is_alive",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats import is_local
@@ -203,45 +203,12 @@ class StoreRetryPolicy:
         return wait * _JITTER.uniform(0.5, 1.0)
 
 
-class _Process:
-    """The policy of this process; it is not thread-local, since thread pools read and write."""
-
-    policy = StoreRetryPolicy()
-
-
-def current_retry_policy() -> StoreRetryPolicy:
-    """Return the policy that `attempt` uses in this process.
-
-    >>> current_retry_policy() == StoreRetryPolicy()
-    True
-    """
-    return _Process.policy
-
-
-@contextmanager
-def use_retry_policy(policy: StoreRetryPolicy) -> Iterator[StoreRetryPolicy]:
-    """Use a policy for every operation of this process, in all threads, inside the block.
-
-    The previous policy is restored after the block. Blocks can be nested; overlapping blocks in
-    different threads are not supported. Other processes, such as the workers of a job, are not
-    affected.
-
-    >>> with use_retry_policy(StoreRetryPolicy(tries=2)):
-    ...     current_retry_policy().tries
-    2
-    """
-    before = _Process.policy
-    _Process.policy = policy
-    try:
-        yield policy
-    finally:
-        _Process.policy = before
+POLICY: Final = StoreRetryPolicy()
+"""The policy of all operations."""
 
 
 def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
     """Return the result of an operation, which is retried after transient failures.
-
-    The policy is the one that `current_retry_policy` returns when the operation begins.
 
     Args:
         action: the verb for the error message, such as "read".
@@ -252,7 +219,7 @@ def attempt(action: str, url: str, operation: Callable[[], T]) -> T:
         TransientIOError: The last try failed in a way that a retry can solve.
         FileNotFoundError, PermissionError: Raised after the first try; the message names the URL.
     """
-    policy = current_retry_policy()
+    policy = POLICY
     started = policy.monotonic()
     for failures in itertools.count(1):
         try:

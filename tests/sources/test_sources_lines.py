@@ -18,8 +18,9 @@ from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.sources import DocumentRules, read_piece
 from nanotok_ray.sources import lines as line_blocks
 from nanotok_ray.sources.batch import MAX_BATCH_BYTES
-from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import Folder, StoreRetryPolicy
 from tests.support.read_pieces import ReadPiece, compressed, is_tail, piece_of
+from tests.support.retry_policy import use_retry_policy
 
 TEXTS = DocumentRules(kind="text", column="text")
 

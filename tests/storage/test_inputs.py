@@ -13,8 +13,8 @@ from nanotok_ray.storage import (
     InputFile,
     StoreRetryPolicy,
     find_files,
-    use_retry_policy,
 )
+from tests.support.retry_policy import use_retry_policy
 
 NAMES = [
     "a.parquet",

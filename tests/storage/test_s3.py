@@ -21,12 +21,12 @@ from nanotok_ray.storage import (
     find_files,
     inputs,
     open_input,
-    use_retry_policy,
     version_of,
 )
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.read_pieces import same_pieces
+from tests.support.retry_policy import use_retry_policy
 from tests.support.s3_server import BUCKET, one_try
 from tests.support.small_corpus import joined_shards, recipe, texts, write_corpus, write_parquet
 

@@ -21,9 +21,9 @@ from nanotok_ray.storage import (
     open_input,
     read_start,
     transient_errors,
-    use_retry_policy,
     write_checked,
 )
+from tests.support.retry_policy import use_retry_policy
 from tests.support.s3_server import BUCKET
 
 

@@ -6,7 +6,6 @@ import random
 import re
 import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -26,17 +25,16 @@ from nanotok_ray.storage import (
     StoreRetryPolicy,
     attempt,
     connect,
-    current_retry_policy,
     extra_for,
     find_files,
     open_input,
     read_start,
     store_options,
-    use_retry_policy,
 )
 from tests.support.faulty_proxy import Fault, FaultyProxy
 from tests.support.missing_packages import uninstall_stores
 from tests.support.read_pieces import same_pieces
+from tests.support.retry_policy import use_retry_policy
 from tests.support.small_corpus import texts, write_parquet
 
 
@@ -310,25 +308,6 @@ def test_every_kind_of_store_has_limits_that_the_user_can_change(monkeypatch):
 def test_the_limits_reach_the_store_behind_a_chain(tmp_path):
     file_system, _ = connect("simplecache::http://localhost/a")
     assert file_system.fs.client_kwargs["timeout"].sock_read == 20
-
-
-def test_a_policy_applies_to_all_threads_and_ends_with_its_block():
-    before = current_retry_policy()
-    operation = failing(*[TimeoutError()] * 2)
-    with (
-        ThreadPoolExecutor(1) as threads,
-        use_retry_policy(StoreRetryPolicy(first_wait=0)) as outer,
-    ):
-        assert threads.submit(current_retry_policy).result() is outer
-        with use_retry_policy(StoreRetryPolicy(tries=2, first_wait=0)) as inner:
-            assert threads.submit(current_retry_policy).result() is inner
-            failed = threads.submit(attempt, "read", "s3://a/b", operation).exception()
-        assert "tried 2 time" in str(failed)
-        assert current_retry_policy() is outer
-        with pytest.raises(KeyError), use_retry_policy(inner):
-            raise KeyError
-        assert current_retry_policy() is outer
-    assert current_retry_policy() is before
 
 
 def test_extras_are_those_that_errors_name():

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from s3fs import S3FileSystem
 
-from nanotok_ray.storage import Folder, StoreRetryPolicy, use_retry_policy
+from nanotok_ray.storage import Folder, StoreRetryPolicy
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.machine_speed import scaled
+from tests.support.retry_policy import use_retry_policy
 from tests.support.small_corpus import texts
 
 BUCKET = "bucket"
