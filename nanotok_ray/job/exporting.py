@@ -41,8 +41,8 @@ from nanotok_ray.job.events import Event
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.lease import leased
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import Stage, TaskRules, complete, run_stage
-from nanotok_ray.job.task import Task, TaskResult
+from nanotok_ray.job.stage import Stage, TaskRules, complete, run_checks
+from nanotok_ray.job.task import Task
 from nanotok_ray.job.tokenize import TokenizePlan
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Record, Results, StoredRecords, file_problem
@@ -386,16 +386,9 @@ def verify_export(
         ]
     units = units_of(corpus, shards, joined=layout.joined)
     items = [ExportWork(unit=u, layout=layout, folder=folder.url) for u in units]
-    problems: dict[str, list[str]] = {work.unit.name: [] for work in items}
-
-    def add(ended: TaskResult) -> int:
-        problems[ended.task.argument.unit.name] = ended.result
-        return ended.task.num_bytes
-
     tasks = [replace(_task(work), work=check_unit, shared=()) for work in items]
-    rules = TaskRules(on_result=add, fatal=(NanotokError,))
     with runtime.session():
-        run_stage(CHECK_STAGE, tasks, runtime, num_done=0, rules=rules)
+        checks = run_checks(CHECK_STAGE, tasks, runtime, fatal=(NanotokError,))
     joint = (file_problem(folder, file) for file in export.joint_files)
-    listed = [problem for unit_problems in problems.values() for problem in unit_problems]
+    listed = [problem for check in checks for problem in check.result]
     return values, listed + list(filter(None, joint))

@@ -1,7 +1,7 @@
 """Stages: keyed items whose results are files and a record, and tasks that report their progress.
 
 An item is done if its record exists and fits. `complete` runs what is missing and returns the
-records of all items. `run_stage` runs tasks that leave no records, as those of checks.
+records of all items. `run_checks` runs tasks that leave no records.
 """
 
 import time
@@ -155,27 +155,45 @@ def _checked(
     stage: Stage[_Item, R], stored: StoredRecords[R], runtime: Runtime
 ) -> StoredRecords[R]:
     """Remove the records whose files have changed since an unfinished run wrote them."""
-    tasks: dict[str, Task] = {}
-    indexes: dict[str, int] = {}
+    tasks: dict[int, Task] = {}
     records = list(stored.records)
     for index, (item, record) in enumerate(zip(stage.results.items, records, strict=True)):
         task = None if record is None or stage.check is None else stage.check(item, record)
         if task is not None:
-            tasks[task.name], indexes[task.name] = task, index
-
-    def add(ended: TaskResult) -> int:
-        for problem in ended.result[:1]:
-            index = indexes[ended.task.name]
+            tasks[index] = task
+    if not tasks:
+        return stored
+    checks = run_checks(REUSE_STAGE, list(tasks.values()), runtime)
+    for index, check in zip(tasks, checks, strict=True):
+        for problem in check.result[:1]:
             runtime.on_event(Note(text=f"{problem}; its result is made again"))
             stage.results.folder.remove(stage.results.items[index].record_name)
             records[index] = None
-        return ended.task.num_bytes
-
-    if not tasks:
-        return stored
-    rules = TaskRules(on_result=add)
-    run_stage(REUSE_STAGE, list(tasks.values()), runtime, num_done=0, rules=rules)
     return replace(stored, records=tuple(records))
+
+
+def run_checks(
+    stage: str,
+    tasks: Sequence[Task],
+    runtime: Runtime,
+    *,
+    max_skipped: int = 0,
+    fatal: tuple[type[NanotokError], ...] = ENDS_STAGE,
+) -> list[TaskResult]:
+    """Run tasks of different names that leave no records; return the results in their order.
+
+    The arguments and the errors are those of `run_stage` and `TaskRules`.
+    """
+    ended: dict[str, TaskResult] = {}
+
+    def add(result: TaskResult) -> int:
+        ended[result.task.name] = result
+        return result.task.num_bytes
+
+    rules = TaskRules(on_result=add, max_skipped=max_skipped, fatal=fatal)
+    for failed in run_stage(stage, tasks, runtime, num_done=0, rules=rules):
+        ended[failed.task.name] = failed
+    return [ended[task.name] for task in tasks]
 
 
 def run_stage(

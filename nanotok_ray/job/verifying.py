@@ -4,17 +4,17 @@ The stage writes nothing. A node that does not see the folder is detected by a r
 read, not by a probe.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from nanotok_ray.errors import VerificationError
 from nanotok_ray.formats import RECORDS
 from nanotok_ray.job.executor import Runtime
-from nanotok_ray.job.stage import TaskRules, format_failure, run_stage
-from nanotok_ray.job.task import Task, TaskResult
+from nanotok_ray.job.stage import format_failure, run_checks
+from nanotok_ray.job.task import Task
 from nanotok_ray.shards import OutputDepth, Verification, verify_output
 from nanotok_ray.shards.check import (
     CheckFailure,
-    Result,
     SliceCheck,
     SliceWork,
     check_slice,
@@ -47,37 +47,25 @@ def verify(
         CorruptOutputError: manifest, plan or tokenizer cannot be read.
         VerificationError: `deep` and `masks` are both set.
     """
-
-    def run(items: Sequence[SliceWork]) -> list[Result]:
-        return _check(items, runtime)
-
     if deep and masks:
         raise VerificationError("deep and masks are two ways to compare: pass one of them")
     depth: OutputDepth = "sample" if sample else "files"
     depth = "full" if deep else "masks" if masks else depth
-    return verify_output(folder, depth=depth, run=run)
+    return verify_output(folder, depth=depth, run=partial(_check, runtime))
 
 
-def _check(items: Sequence[SliceWork], runtime: Runtime) -> list[Result]:
+def _check(runtime: Runtime, items: Sequence[SliceWork]) -> Iterator[SliceCheck | CheckFailure]:
     """Check slices as tasks; a slice that cannot be checked does not stop the others."""
+    if not items:
+        return
     tasks = [_task(work) for work in items]
-    indexes = {id(task.argument): index for index, task in enumerate(tasks)}
-    results: list[Result] = []
-
-    def add(ended: TaskResult) -> int:
-        check: SliceCheck = ended.result
-        results.append((indexes[id(ended.task.argument)], check))
-        return ended.task.num_bytes
-
-    if not tasks:
-        return results
-    rules = TaskRules(on_result=add, max_skipped=len(tasks))
     with runtime.session():
-        failed = run_stage(STAGE, tasks, runtime, num_done=0, rules=rules)
-    for ended in failed:
-        why = CheckFailure(format_failure(ended).strip())
-        results.append((indexes[id(ended.task.argument)], why))
-    return results
+        results = run_checks(STAGE, tasks, runtime, max_skipped=len(tasks))
+    for ended in results:
+        if ended.error is None:
+            yield ended.result
+        else:
+            yield CheckFailure(format_failure(ended).strip())
 
 
 def _num_bytes(work: SliceWork) -> int:

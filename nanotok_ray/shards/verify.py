@@ -36,12 +36,10 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.shards.check import (
     CheckFailure,
-    Result,
     SliceCheck,
     SliceWork,
     check_slices,
     choose_slices,
-    in_order,
     listed_problems,
     record_problems,
     work_of,
@@ -132,8 +130,8 @@ def _first_lines(problems: list[str]) -> list[str]:
     return lines
 
 
-Runner = Callable[[Sequence[SliceWork]], Iterable[Result]]
-"""Checks slices, and yields the result of each in any order."""
+Runner = Callable[[Sequence[SliceWork]], Iterable[SliceCheck | CheckFailure]]
+"""Checks slices, and yields the result of each in their order."""
 
 
 OutputDepth = Literal["names", "files", "sample", "masks", "full"]
@@ -188,7 +186,7 @@ def verify_output(
         _with_readable_sources(work, result)
         for work in _slices_to_check(folder, sound, inputs, depth)
     ]
-    for check in in_order((run or check_slices)(todo), len(todo)):
+    for check in (run or check_slices)(todo):
         result.add(check)
     return result
 

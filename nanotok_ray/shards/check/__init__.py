@@ -12,18 +12,15 @@ from nanotok_ray.shards.check.record import listed_problems, record_problems
 from nanotok_ray.shards.check.sample import SampleCheck, choose_slices
 from nanotok_ray.shards.check.slice import (
     CheckFailure,
-    Result,
     SliceCheck,
     SliceWork,
     check_slice,
     check_slices,
-    in_order,
     work_of,
 )
 
 __all__ = [
     "CheckFailure",
-    "Result",
     "SampleCheck",
     "SliceCheck",
     "SliceWork",
@@ -31,7 +28,6 @@ __all__ = [
     "check_slice",
     "check_slices",
     "choose_slices",
-    "in_order",
     "listed_problems",
     "record_problems",
     "work_of",

@@ -4,7 +4,7 @@ The driver has checked the record itself (`record.py`); this module reads its fi
 its documents with their sources to the requested depth.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -99,10 +99,6 @@ class CheckFailure:
     why: str
 
 
-Result = tuple[int, SliceCheck | CheckFailure]
-"""The index of the work in its list, and its result."""
-
-
 def check_slice(work: SliceWork) -> SliceCheck:
     """Check the files of a slice, and its documents to the requested depth.
 
@@ -126,20 +122,6 @@ def check_slice(work: SliceWork) -> SliceCheck:
     )
 
 
-def check_slices(todo: Sequence[SliceWork]) -> Iterator[Result]:
-    """Check slices one after the other; yield each result with its index.
-
-    A slice that cannot be checked does not stop the others.
-    """
-    yield from enumerate(map(_try_check, todo))
-
-
-def in_order(results: Iterable[Result], number: int) -> list[SliceCheck | CheckFailure]:
-    """Return the results of a number of works in the order of the works."""
-    ended = dict(results)
-    return [ended.get(index, CheckFailure("it never ended")) for index in range(number)]
-
-
 def _by_content(slice_: Slice) -> Slice:
     """Return a slice whose files can have other times and etags, such as copies.
 
@@ -150,6 +132,14 @@ def _by_content(slice_: Slice) -> Slice:
         for piece in slice_.pieces
     )
     return replace(slice_, pieces=pieces)
+
+
+def check_slices(todo: Iterable[SliceWork]) -> Iterator[SliceCheck | CheckFailure]:
+    """Check slices one after the other.
+
+    A slice that cannot be checked does not stop the others.
+    """
+    return map(_try_check, todo)
 
 
 def _try_check(work: SliceWork) -> SliceCheck | CheckFailure:
