@@ -7,6 +7,7 @@ from typing import Final
 
 from nanotok_ray.errors import QuarantineLimitError
 from nanotok_ray.formats import CountRecord, ShardRecord
+from nanotok_ray.job.stage import TaskRules
 from nanotok_ray.job.task import TaskResult
 from nanotok_ray.job.work import AllBad
 from nanotok_ray.recipe import LimitsRecipe
@@ -104,16 +105,33 @@ def _max_documents(piece: Piece) -> int:
     return piece.num_bytes // _MIN_BYTES[piece.file.format] + 1
 
 
+def slice_rules(
+    stage: str, folder: Folder, limits: LimitsRecipe, *, after: int | None, skipped: int = 0
+) -> TaskRules:
+    """Return the rules of a stage that reads slices.
+
+    Args:
+        stage: The name of the stage.
+        folder: The folder of the quarantine files.
+        limits: The limits of the recipe.
+        after: The result of `give_up_after`.
+        skipped: The number of slices that were skipped before.
+    """
+    return TaskRules(
+        on_result=_GivingUp(stage, folder, limits, after),
+        max_skipped=limits.max_skipped_slices - skipped,
+        deadline=limits.slice_deadline,
+    )
+
+
 @dataclass(slots=True)
-class GivingUp:
+class _GivingUp:
     """The handler of results that ends a stage if all of many documents are bad."""
 
     stage: str
     folder: Folder
-    """The folder of the quarantine files."""
     limits: LimitsRecipe
     after: int | None
-    """The result of `give_up_after`."""
     _documents: int = 0
     _slices: int = 0
 

@@ -10,7 +10,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import CountSettings, resolve_pattern
 from nanotok_ray.errors import PlanError
 from nanotok_ray.formats import CountRecord, MergeRecord, SumRecord, key_of
-from nanotok_ray.job.bad_documents import GivingUp, give_up_after
+from nanotok_ray.job.bad_documents import give_up_after, slice_rules
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import work_folder
@@ -285,11 +285,8 @@ def count(training: Training, runtime: Runtime) -> CountedSlices:
     progress.stored.remove_damaged(folder)
 
     def run(items: Sequence[CountWork], stored: StoredRecords[CountRecord] | None = None) -> None:
-        rules = TaskRules(
-            on_result=GivingUp("count", folder, limits, after),
-            max_skipped=limits.max_skipped_slices - len(progress.skipped),
-            deadline=limits.slice_deadline,
-        )
+        skipped = len(progress.skipped)
+        rules = slice_rules("count", folder, limits, after=after, skipped=skipped)
         stage = counts_stage("count", items, CountRecord, count_work, rules=rules)
         completed = complete(stage, runtime, stored=stored)
         progress.add(items, completed.records)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from nanotok_ray.errors import RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, ShardSettings
-from nanotok_ray.job.bad_documents import GivingUp, give_up_after
+from nanotok_ray.job.bad_documents import give_up_after, slice_rules
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import output_folder
-from nanotok_ray.job.stage import Stage, StageResult, TaskRules, complete, format_failure
+from nanotok_ray.job.stage import Stage, StageResult, complete, format_failure
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import (
     TokenizeWork,
@@ -150,10 +150,6 @@ class TokenizePlan:
     expected: tuple[ExpectedSlice, ...]
     stored: StoredRecords[ShardRecord]
     """The existing records in the order of `expected`, without those of skipped slices."""
-    max_skipped: int
-    """The number of slices that may fail permanently and be skipped."""
-    slice_deadline: int
-    """Time limit of an attempt in seconds for each GiB, rounded up."""
     limits: LimitsRecipe
     give_up_after: int | None
     """The number of documents, all bad, after which the limits are exceeded; None: no number."""
@@ -196,8 +192,6 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
         tokenizer=tokenizer,
         expected=expected,
         stored=replace(stored, records=tuple(records)),
-        max_skipped=recipe.limits.max_skipped_slices,
-        slice_deadline=recipe.limits.slice_deadline,
         limits=recipe.limits,
         give_up_after=give_up_after(recipe.limits, plan.slices()),
     )
@@ -258,11 +252,7 @@ def tokenize(
         name="tokenize",
         results=_results(out, tokenizing.expected, tokenizing.tokenizer),
         tasks_of=lambda todo: [_task(group, tokenizing, out, same_pass) for group in _reads(todo)],
-        rules=TaskRules(
-            on_result=GivingUp("tokenize", out, tokenizing.limits, tokenizing.give_up_after),
-            max_skipped=tokenizing.max_skipped,
-            deadline=tokenizing.slice_deadline,
-        ),
+        rules=slice_rules("tokenize", out, tokenizing.limits, after=tokenizing.give_up_after),
         check=None if is_published else check,
         leave_out=leave_out,
     )
