@@ -178,6 +178,15 @@ class RemoteTree:
             elif (complete := self.look_at(entry.path)) is not None:
                 yield complete
 
+    def canonical(self, path: str) -> str:
+        """Return the URL of a path without a trailing slash."""
+        return self.url(path).rstrip("/")
+
+    def is_link(self, path: str) -> bool:
+        """Return False: stores have no links."""
+        del path
+        return False
+
     @staticmethod
     def entry(details: Details) -> Entry:
         """Return the entry of a file or folder from a store's details."""

@@ -19,11 +19,10 @@ from nanotok_ray.storage.tree import (
     Boundary,
     Entry,
     Hidden,
-    Lister,
+    LocalTree,
+    Tree,
     is_below,
     is_temporary,
-    list_local,
-    look_at_local,
     match,
     static_parts,
     walk,
@@ -83,29 +82,12 @@ def find_files(
             be listed.
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    local = local_path(path)
+    tree, inside = _tree_of(path)
+    boundary = _boundary(tree, written)
     try:
-        if local is not None:
-            boundary = _local_boundary(written)
-            listed = _find(
-                local,
-                look_at=look_at_local,
-                list_folder=list_local,
-                name_of=str,
-                boundary=boundary,
-            )
-        else:
-            file_system, inside = connect(path)
-            tree = RemoteTree(file_system)
-            boundary = _remote_boundary(tree, written)
-            name_of = (lambda _: path) if "::" in path else tree.url
-            listed = _find(
-                inside,
-                look_at=tree.look_at,
-                list_folder=tree.list_folder,
-                name_of=name_of,
-                boundary=boundary,
-            )
+        listed = _find(
+            tree, inside, boundary, name_of=(lambda _: path) if "::" in path else tree.url
+        )
     except PermissionError as error:
         raise SourceError(unreadable(path, error)) from error
     if boundary.reached:
@@ -199,17 +181,21 @@ def unreadable(path: str, error: OSError) -> str:
     return why if path in why else f"cannot read {path}: {why}"
 
 
+def _tree_of(url: str) -> tuple[Tree, str]:
+    """Return the tree of a path or URL, and the path in it."""
+    path = local_path(url)
+    if path is not None:
+        return LocalTree(), path
+    file_system, inside = connect(url)
+    return RemoteTree(file_system), inside
+
+
 def _find(
-    path: str,
-    *,
-    look_at: Callable[[str], Entry | None],
-    list_folder: Lister,
-    name_of: Callable[[str], str],
-    boundary: Boundary,
+    tree: Tree, path: str, boundary: Boundary, *, name_of: Callable[[str], str]
 ) -> FoundFiles:
     """Find files in a tree; an existing path is used as it is, even if it contains wildcards."""
-    entry = look_at(path)
-    list_folder = boundary.around(list_folder) if boundary.folders else list_folder
+    entry = tree.look_at(path)
+    list_folder = boundary.around(tree.list_folder) if boundary.folders else tree.list_folder
     entries: Iterable[Entry] = []
     hidden = Hidden(_hidden(()))
     folder = path if entry is not None and entry.is_folder else static_parts(path)[0]
@@ -240,26 +226,14 @@ def _sorted_files(
     return tuple(_input_file(entries[path], name=name_of(path)) for path in sorted(entries))
 
 
-def _local_boundary(written: Mapping[str, str]) -> Boundary:
-    local = {key: path for key, url in written.items() if (path := local_path(url)) is not None}
-    return Boundary(
-        folders=_outermost({os.path.realpath(path): key for key, path in local.items()}),
-        canonical=os.path.realpath,
-        is_link=os.path.islink,
-    )
-
-
-def _remote_boundary(tree: RemoteTree, written: Mapping[str, str]) -> Boundary:
+def _boundary(tree: Tree, written: Mapping[str, str]) -> Boundary:
+    """Return the boundary of the folders that are in a tree of this kind."""
     folders = {}
     for key, url in written.items():
-        if local_path(url) is None:
-            file_system, inside = connect(url)
-            folders[RemoteTree(file_system).url(inside).rstrip("/")] = key
-    return Boundary(
-        folders=_outermost(folders),
-        canonical=lambda path: tree.url(path).rstrip("/"),
-        is_link=lambda _: False,
-    )
+        if (local_path(url) is None) == isinstance(tree, RemoteTree):
+            other, inside = _tree_of(url)
+            folders[other.canonical(inside)] = key
+    return Boundary(tree=tree, folders=_outermost(folders))
 
 
 def _outermost(folders: Mapping[str, str]) -> dict[str, str]:

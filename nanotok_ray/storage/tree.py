@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from nanotok_ray.errors import CorruptOutputError, SourceError
 from nanotok_ray.storage.retries import attempt
@@ -108,12 +108,9 @@ def static_parts(pattern: str) -> tuple[str, list[str]]:
 class Boundary:
     """Folders that a listing must not reach, whether or not they exist."""
 
+    tree: "Tree"
     folders: Mapping[str, str]
-    """The name of the setting of each folder by its canonical path: absolute, with links resolved.
-    """
-    canonical: Callable[[str], str]
-    """Returns the canonical path of a path."""
-    is_link: Callable[[str], bool]
+    """The name of the setting of each folder by its canonical name."""
     reached: list[tuple[str, str]] = field(default_factory=list)
     """Paths that the listing reached, with the setting of the folder that each is, or is in."""
 
@@ -125,13 +122,13 @@ class Boundary:
         """
 
         def list_inside(folder: str) -> Iterator[Entry]:
-            real = self.canonical(folder)
+            real = self.tree.canonical(folder)
             if self._holds(folder, real):
                 return
             missing = {name for root in self.folders if (name := _next_part(real, root))}
             for entry in list_folder(folder):
                 missing.discard(entry.name)
-                if not entry.is_folder and self.is_link(entry.path):
+                if not entry.is_folder and self.tree.is_link(entry.path):
                     self.check(entry.path)
                 yield entry
             for name in sorted(missing):
@@ -141,7 +138,7 @@ class Boundary:
 
     def check(self, path: str) -> None:
         """Record a path that is one of the folders or inside one."""
-        self._holds(path, self.canonical(path))
+        self._holds(path, self.tree.canonical(path))
 
     def _holds(self, path: str, real: str) -> bool:
         folder = next((root for root in self.folders if is_below(real, root)), None)
@@ -170,39 +167,72 @@ def _next_part(path: str, folder: str) -> str:
     return folder[len(path.rstrip("/")) + 1 :].partition("/")[0]
 
 
-def list_local(folder: str) -> Iterator[Entry]:
-    """Yield the entries of a folder; nothing if the folder does not exist.
+class Tree(Protocol):
+    """The folders of a disk or of one store."""
 
-    Raises:
-        SourceError: A link is broken, or a name is not UTF-8.
-        PermissionError: The folder cannot be read.
-    """
-    names: list[str] = []
-    with suppress(FileNotFoundError, NotADirectoryError):
-        names = attempt("list", folder, lambda: os.listdir(folder))  # noqa: PTH208 - names
-    for name in names:
-        path = f"{folder.rstrip('/')}/{name}"
-        entry = look_at_local(path)
-        if entry is None:
-            if Path(path).is_symlink():
-                raise SourceError(f"{path} is a broken link; fix or remove it")
-            continue
-        if entry.is_folder and Path(folder).resolve().is_relative_to(Path(path).resolve()):
-            continue
-        yield entry
+    def look_at(self, path: str, /) -> Entry | None:
+        """Return the entry of a file or folder, or None if it does not exist."""
+
+    def list_folder(self, folder: str, /) -> Iterator[Entry]:
+        """Yield the entries of a folder; nothing if the folder does not exist."""
+
+    def url(self, path: str, /) -> str:
+        """Return the name of a path for users."""
+
+    def canonical(self, path: str, /) -> str:
+        """Return the absolute name of a path, with links resolved."""
+
+    def is_link(self, path: str, /) -> bool:
+        """Return whether a path is a symbolic link."""
 
 
-def look_at_local(path: str) -> Entry | None:
-    """Return the entry of a file or folder, or None if neither exists.
+class LocalTree:
+    """The folders of this machine."""
 
-    Raises:
-        SourceError: The name is not UTF-8.
-    """
-    try:
-        path.encode()
-    except UnicodeEncodeError as error:
-        raise SourceError(f"the file name {path!r} is not UTF-8; rename the file") from error
-    return attempt("read", path, lambda: _entry(path))
+    def look_at(self, path: str) -> Entry | None:
+        """Return the entry of a file or folder, or None if neither exists.
+
+        Raises:
+            SourceError: The name is not UTF-8.
+        """
+        try:
+            path.encode()
+        except UnicodeEncodeError as error:
+            raise SourceError(f"the file name {path!r} is not UTF-8; rename the file") from error
+        return attempt("read", path, lambda: _entry(path))
+
+    def list_folder(self, folder: str) -> Iterator[Entry]:
+        """Yield the entries of a folder; nothing if the folder does not exist.
+
+        Raises:
+            SourceError: A link is broken, or a name is not UTF-8.
+            PermissionError: The folder cannot be read.
+        """
+        names: list[str] = []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = attempt("list", folder, lambda: os.listdir(folder))  # noqa: PTH208 - names
+        for name in names:
+            path = f"{folder.rstrip('/')}/{name}"
+            entry = self.look_at(path)
+            if entry is None:
+                if self.is_link(path):
+                    raise SourceError(f"{path} is a broken link; fix or remove it")
+                continue
+            if entry.is_folder and Path(folder).resolve().is_relative_to(Path(path).resolve()):
+                continue
+            yield entry
+
+    def url(self, path: str) -> str:
+        """Return the path."""
+        return path
+
+    def canonical(self, path: str) -> str:
+        """Return the absolute path with links resolved."""
+        return os.path.realpath(path)
+
+    def is_link(self, path: str) -> bool:
+        """Return whether a path is a symbolic link."""
+        return Path(path).is_symlink()
 
 
 def _entry(path: str) -> Entry | None:
