@@ -178,26 +178,26 @@ NEWER = "a newer nanotok_ray wrote it: install that one, or create it again with
 OLDER = "an older nanotok_ray wrote it: install that one, or create it again with this one"
 
 
-def other_format(name: str, found: object, expected: str) -> str:
+def other_format(name: str, actual: object, expected: str) -> str:
     """Return the message for a file in another format, with the next step.
 
     >>> other_format("plan.json", "nanotok-plan 2", "nanotok-plan 1").partition("; ")[0]
     "plan.json has format 'nanotok-plan 2', this version reads 'nanotok-plan 1'"
     """
-    text = printable(repr(found))
+    text = printable(repr(actual))
     if len(text) > _MAX_FORMAT_CHARS:
         text = f"{text[:_MAX_FORMAT_CHARS]}..."
     message = f"{name} has format {text}, this version reads {expected!r}"
-    return f"{message}; {next_step(found, expected)}"
+    return f"{message}; {next_step(actual, expected)}"
 
 
-def next_step(found: object, expected: str) -> str:
+def next_step(actual: object, expected: str) -> str:
     """Return the next step for a format that is newer, older or unknown.
 
     >>> next_step("nanotok-plan 2", "nanotok-plan 1") == NEWER, next_step(None, "a 1") == DAMAGED
     (True, True)
     """
-    parts = _NUMBER.fullmatch(found) if isinstance(found, str) else None
+    parts = _NUMBER.fullmatch(actual) if isinstance(actual, str) else None
     expected_parts = _NUMBER.fullmatch(expected)
     if (
         parts is None

@@ -166,7 +166,7 @@ def parse_time(text: str) -> datetime:
     Raises:
         ValueError: The text is not a time.
     """
-    six_digits = re.sub(r"\.(\d+)", lambda found: f".{found[1][:6]:0<6}", text)
+    six_digits = re.sub(r"\.(\d+)", lambda fraction: f".{fraction[1][:6]:0<6}", text)
     return datetime.fromisoformat(re.sub("Z$", "+00:00", six_digits))
 
 

@@ -102,10 +102,10 @@ def shape_fault(conversation: object) -> str | None:
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         return f"its messages are {type_of(messages)}: expected a list"
     faults = (_message_fault(number, message) for number, message in enumerate(messages))
-    found = next(filter(None, faults), None)
-    if found is None and [message["role"] for message in messages] in ([], ["system"]):
+    fault = next(filter(None, faults), None)
+    if fault is None and [message["role"] for message in messages] in ([], ["system"]):
         return "a system message alone is not answered" if messages else "it has no messages"
-    return found
+    return fault
 
 
 def _message_fault(number: int, message: object) -> str | None:

@@ -109,13 +109,13 @@ def message_segments(
     segments = list(chat.layout(conversation))
     asked = [part.text for part in segments if _is_asked(part)]
     numbers = _numbers(asked, counts=counts, image_tokens=image_tokens)
-    found: list[Segment] = []
+    pieces: list[Segment] = []
     for segment in segments:
         if not _is_asked(segment) or PLACEHOLDER not in segment.text:
-            found.append(segment)
+            pieces.append(segment)
         else:
-            found += _cut_at_images(segment, numbers, image_token)
-    return list(_cut_at_names(found, grounding))
+            pieces += _cut_at_images(segment, numbers, image_token)
+    return list(_cut_at_names(pieces, grounding))
 
 
 def cut(composed: Composed, max_tokens: int | None) -> Composed:
@@ -238,11 +238,11 @@ def tiled_image_tokens(high: int, wide: int, *, base: int = 1024) -> int:
     """
     if min(high, wide) < 1:
         raise SourceError(f"an image has at least one tile each way, got {high} by {wide}")
-    whole = base_image_tokens(base)
+    base_tokens = base_image_tokens(base)
     if high == wide == 1:
-        return whole
+        return base_tokens
     along = _TILE_PIXELS // _PIXELS_A_TOKEN
-    return whole + high * along * (wide * along + 1)
+    return base_tokens + high * along * (wide * along + 1)
 
 
 def tiles_of(width: int, height: int, *, least: int = 2, most: int = 9) -> tuple[int, int]:

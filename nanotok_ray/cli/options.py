@@ -20,8 +20,8 @@ PATH = click.Path()
 """A path or URL, which shells complete."""
 
 
-def integer(least: int) -> Callable[[Any], int]:
-    """Return a parser of integers of at least `least`.
+def integer(minimum: int) -> Callable[[Any], int]:
+    """Return a parser of integers of at least `minimum`.
 
     >>> integer(1)("12")
     12
@@ -29,8 +29,8 @@ def integer(least: int) -> Callable[[Any], int]:
 
     def read(value: object) -> int:
         text = str(value)
-        if not (text.isascii() and text.isdecimal()) or int(text) < least:
-            raise click.BadParameter(f"{text!r} is not a whole number of {least} or more")
+        if not (text.isascii() and text.isdecimal()) or int(text) < minimum:
+            raise click.BadParameter(f"{text!r} is not a whole number of {minimum} or more")
         return int(text)
 
     return read
@@ -75,18 +75,20 @@ def names(text: str) -> list[str]:
 
 
 def number(
-    least: float, most: float = math.inf, *, is_above: bool = False
+    minimum: float, maximum: float = math.inf, *, is_above: bool = False
 ) -> Callable[[str], float]:
-    """Return a parser of finite numbers in a range, which excludes `least` if `is_above`."""
+    """Return a parser of finite numbers in a range, which excludes `minimum` if `is_above`."""
 
     def read(text: str) -> float:
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not (least <= value <= most and math.isfinite(value)) or (is_above and value == least):
-            limits = f"more than {least:g}" if is_above else f"{least:g} or more"
-            limits += "" if math.isinf(most) else f" and at most {most:g}"
+        if not (minimum <= value <= maximum and math.isfinite(value)) or (
+            is_above and value == minimum
+        ):
+            limits = f"more than {minimum:g}" if is_above else f"{minimum:g} or more"
+            limits += "" if math.isinf(maximum) else f" and at most {maximum:g}"
             raise click.BadParameter(f"{text!r} is not a number of {limits}")
         return value
 

@@ -186,7 +186,7 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plot(counters: Sequence[TokenizerCounter], rows: _Rows, arguments: "Arguments") -> None:
-    chosen = _largest(rows)
+    chosen = _limited(rows)
     tallies = {
         (name if label is None else f"{name}: {label}"): tally
         for (name, label), tally in chosen.items()
@@ -215,7 +215,7 @@ def _plot_tallies(
     write_plot(arguments, ratio_figure(rows, names, title=title, note=note))
 
 
-def _largest(rows: _Rows) -> _Rows:
+def _limited(rows: _Rows) -> _Rows:
     """Return the rows with the most bytes, in their order, since a picture has limited space."""
     order = sorted(rows, key=lambda key: -rows[key].num_bytes)
     remaining = set(order[:MAX_BARS])

@@ -197,11 +197,11 @@ def _special_tokens(arguments: "Arguments") -> Sequence[str]:
 
 
 def _check_size(text: str, size: int, special_tokens: Sequence[str]) -> None:
-    least = NUM_BYTES + len(special_tokens)
-    if size < least:
+    min_size = NUM_BYTES + len(special_tokens)
+    if size < min_size:
         raise VocabularySizeError(
             f"{text} {size}: {NUM_BYTES} bytes and {len(special_tokens)} special tokens are "
-            f"{least} ids, so name {least} or more"
+            f"{min_size} ids, so name {min_size} or more"
         )
 
 

@@ -148,15 +148,15 @@ class Raylet:
 
 def local_raylets(processes: Path = PROCESSES) -> list[Raylet]:
     """Return the nodes of any cluster on this machine, by node id; Linux only."""
-    found = []
+    raylets = []
     for path in processes.glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:  # the process has ended
             continue
         if words[0].rpartition("/")[2] == "raylet":
-            found.append(_raylet(words))
-    return sorted(filter(None, found), key=lambda raylet: raylet.node_id)
+            raylets.append(_raylet(words))
+    return sorted(filter(None, raylets), key=lambda raylet: raylet.node_id)
 
 
 def _raylet(words: list[str]) -> Raylet | None:

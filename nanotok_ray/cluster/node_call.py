@@ -50,12 +50,12 @@ def node_function() -> Callable[[str, bytes], Answer]:
                 run_packed,
             )
 
-            found = installed()
+            actual = installed()
         except Exception as error:  # the import runs code of any package
             why = f"it cannot import nanotok_ray ({type(error).__name__}: {error})"
             return node, name, why, b""
-        if found != expected:
-            return node, name, f"it has {found}, the driver has {expected}", b""
+        if actual != expected:
+            return node, name, f"it has {actual}, the driver has {expected}", b""
         return node, name, None, run_packed(packed)
 
     return call_on_node

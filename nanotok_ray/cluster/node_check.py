@@ -45,8 +45,8 @@ def check_nodes(shared: Collection[Shared]) -> None:
     nodes = nodes_beside_this()
     if not nodes or not shared:
         return
-    sources = [each for each in shared if isinstance(each, SharedSource)]
-    with probes_in(each for each in shared if isinstance(each, SharedFolder)) as probes:
+    sources = [item for item in shared if isinstance(item, SharedSource)]
+    with probes_in(item for item in shared if isinstance(item, SharedFolder)) as probes:
         try:
             asked: list[Probe | SharedSource] = [*probes, *sources]
             said = ask(nodes, answer, asked, name="check the folders and sources")

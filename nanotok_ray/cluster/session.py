@@ -136,8 +136,8 @@ def _refusal(head: str) -> Problem | None:
             return RefusedError, _failed(f"{head} does not accept the token ({token})", ACCESS)
         if code != grpc.StatusCode.UNIMPLEMENTED:
             break
-    found = f"{head} does not answer as the head of a Ray cluster ({code.name})"
-    return UnreachableError, _failed(found, _NO_HEAD)
+    text = f"{head} does not answer as the head of a Ray cluster ({code.name})"
+    return UnreachableError, _failed(text, _NO_HEAD)
 
 
 def _call(head: str, method: str) -> None:
@@ -150,8 +150,8 @@ def _call(head: str, method: str) -> None:
         call(b"", timeout=CALL_SECONDS)
 
 
-def _failed(found: str, advice: str) -> CheckResult:
-    return failure("cluster", found, advice)
+def _failed(text: str, advice: str) -> CheckResult:
+    return failure("cluster", text, advice)
 
 
 LOCAL_SETTINGS = {
@@ -182,9 +182,9 @@ def check_address(address: str | None = None) -> None:
         RecipeError: A driver cannot use the address.
         UnreachableError: The cluster cannot be reached or refuses the token.
     """
-    found, origin = _address(address)
-    if found != "local" and not _is_open():
-        require_cluster(found, origin=origin)
+    target, origin = _address(address)
+    if target != "local" and not _is_open():
+        require_cluster(target, origin=origin)
 
 
 def _address(address: str | None) -> tuple[str, str]:
@@ -225,11 +225,11 @@ def ray_session(
         yield
         return
     check_address(address)
-    found, origin = _address(address)
-    if found == "local" and "ray" not in sys.modules:
+    target, origin = _address(address)
+    if target == "local" and "ray" not in sys.modules:
         for name, value in (LOCAL_SETTINGS | _auth(os.environ)).items():
             os.environ.setdefault(name, value)
-    session = _started(cpus) if found == "local" else _joined(found, origin=origin)
+    session = _started(cpus) if target == "local" else _joined(target, origin=origin)
     with terminable() as listen, session:
         listen()  # ray.init has installed its own handler of SIGTERM
         check_nodes(shared)

@@ -230,9 +230,9 @@ def _without_nulls(array: "pa.Array") -> "pa.Array":
     import pyarrow as pa  # noqa: PLC0415 - only who brings an Arrow array comes here
 
     _, starts, data = array.buffers()
-    whole = pa.Array.from_buffers(
+    unmasked = pa.Array.from_buffers(
         array.type, len(array), [None, starts, data], null_count=0, offset=array.offset
     )
-    lengths = np.diff(Documents.from_arrow(whole).offsets)
+    lengths = np.diff(Documents.from_arrow(unmasked).offsets)
     hidden = lengths[array.is_null().to_numpy(zero_copy_only=False)].any()
-    return array.fill_null(b"") if hidden else whole
+    return array.fill_null(b"") if hidden else unmasked

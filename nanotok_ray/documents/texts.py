@@ -83,9 +83,9 @@ def arrow_parts_of(
         elif isinstance(part, pa.Array | pa.ChunkedArray):
             arrays.append(part.cast("string") if pa.types.is_null(part.type) else part)
         else:
-            whole = reader.documents(part).to_arrow(as_bytes=True)
+            array = reader.documents(part).to_arrow(as_bytes=True)
             missing = pa.array([is_missing(text) for text in part], pa.bool_())
-            arrays.append(pc.if_else(missing, pa.scalar(None, whole.type), whole))
+            arrays.append(pc.if_else(missing, pa.scalar(None, array.type), array))
     return arrays
 
 

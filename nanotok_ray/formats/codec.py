@@ -110,9 +110,9 @@ def from_json(data: bytes, *, name: str, expected_format: str) -> dict[str, Any]
         values = json.loads(data)
     except (ValueError, RecursionError) as error:  # from deeply nested lists
         raise CorruptOutputError(f"{name} is not JSON: {error}") from error
-    found = values.get("format") if isinstance(values, dict) else None
-    if found != expected_format:
-        raise CorruptOutputError(other_format(name, found, expected_format))
+    actual = values.get("format") if isinstance(values, dict) else None
+    if actual != expected_format:
+        raise CorruptOutputError(other_format(name, actual, expected_format))
     return dict(values)
 
 

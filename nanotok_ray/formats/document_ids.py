@@ -86,10 +86,12 @@ class DocumentIds:
         [0, 2]
         """
         wanted = document_id.encode()
-        found = np.flatnonzero(np.diff(self._offsets) == len(wanted)) if wanted else np.arange(0)
+        documents = (
+            np.flatnonzero(np.diff(self._offsets) == len(wanted)) if wanted else np.arange(0)
+        )
         for position, byte in enumerate(wanted):
-            found = found[self._text[self._offsets[found] + position] == byte]
-        return found
+            documents = documents[self._text[self._offsets[documents] + position] == byte]
+        return documents
 
     def __getitem__(self, document: int) -> str:
         """Return the id of a document; an empty string if it has none.

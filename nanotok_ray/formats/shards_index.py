@@ -186,7 +186,7 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
     }
     _refuse(checks)
     documents, tokens, images = rows["documents"], rows["tokens"], rows["images_bytes"]
-    least = _IMAGES_BYTES + documents * _PER_DOCUMENT
+    min_bytes = _IMAGES_BYTES + documents * _PER_DOCUMENT
     _refuse(
         {
             "a size that contradicts its tokens": rows["bin_bytes"] == tokens * rows["item_bytes"],
@@ -195,7 +195,7 @@ def check_rows(index: ShardsIndex, *, sources: int) -> None:
             "a mask whose length is not that of the ids": (rows["mask_bytes"] == 0)
             | (rows["mask_bytes"] == tokens),
             "image positions whose size contradicts its documents": (images == 0)
-            | ((images >= least) & ((images - least) % _PER_IMAGE == 0)),
+            | ((images >= min_bytes) & ((images - min_bytes) % _PER_IMAGE == 0)),
         }
     )
 

@@ -42,8 +42,8 @@ def lease_name(number: int) -> str:
 
 def lease_numbers(out: Folder) -> list[int]:
     """Return the numbers of all leases in the output folder."""
-    found = map(_NAME.fullmatch, out.list(f"{LEASE_FOLDER}/"))
-    return [int(match[1]) for match in found if match is not None]
+    matches = map(_NAME.fullmatch, out.list(f"{LEASE_FOLDER}/"))
+    return [int(match[1]) for match in matches if match is not None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

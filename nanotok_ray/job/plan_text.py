@@ -126,8 +126,8 @@ def _source_lines(source: SourceOverview) -> Iterator[str]:
     yield f"{_INDENT}{read_as} in {resolved(source.root)}, split {source.split}"
     splits = ", ".join(f"{number:,} {split}" for split, number in source.slices.items())
     grouped = f"; {quantity(groups.files, 'small file')} in {quantity(groups.groups, 'group')}"
-    largest = f"the largest {format_bytes(source.largest_slice)}"
-    yield f"{_INDENT}slices: {splits}; {largest}{grouped if groups.groups else ''}"
+    size = f"the largest {format_bytes(source.largest_slice)}"
+    yield f"{_INDENT}slices: {splits}; {size}{grouped if groups.groups else ''}"
     if val.files:
         share = val.stored_bytes / max(1, source.stored_bytes)
         listed = few(val.first, val.files)

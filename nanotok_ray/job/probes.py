@@ -195,22 +195,22 @@ def condition_notes(shared: Iterable[SharedFolder]) -> Iterator[str]:
     Of the folders in one store, one is tried. A store that cannot be used is left to the run.
     """
     stores: dict[tuple[str, str], SharedFolder] = {}
-    for each in shared:
-        if not is_local(each.url):
-            stores.setdefault(urlsplit(each.url)[:2], each)
-    for each in stores.values():
+    for item in shared:
+        if not is_local(item.url):
+            stores.setdefault(urlsplit(item.url)[:2], item)
+    for item in stores.values():
         with suppress(Exception):  # packages of stores raise many classes of errors
-            if not _refuses_a_taken_name(Folder(each.url), each.probes):
+            if not _refuses_a_taken_name(Folder(item.url), item.probes):
                 yield (
-                    f"the store of {each.url} ignores If-None-Match: it replaces an existing "
+                    f"the store of {item.url} ignores If-None-Match: it replaces an existing "
                     "object although it is asked not to, so that two runs which start at once can "
                     "both hold the lease; never start two runs on one output there"
                 )
 
 
-def _refuses_a_taken_name(folder: Folder, place: str) -> bool:
+def _refuses_a_taken_name(folder: Folder, prefix: str) -> bool:
     token = secrets.token_hex(16)
-    name = f"{place}/{token[:12]}"
+    name = f"{prefix}/{token[:12]}"
     try:
         folder.write_new(name, token.encode())
         return not folder.write_new(name, token[::-1].encode())
@@ -266,7 +266,7 @@ def answer(asked: Sequence[Probe | SharedSource], node: str) -> list[str | None]
         TransientIOError: storage failed in a way that may pass.
     """
     return [
-        each.problem() if isinstance(each, SharedSource) else _answer(each, node) for each in asked
+        item.problem() if isinstance(item, SharedSource) else _answer(item, node) for item in asked
     ]
 
 

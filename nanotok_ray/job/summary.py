@@ -213,9 +213,9 @@ def _sources(sources: Mapping[str, SourceSummary]) -> list[str]:
     """Return the lines on the sources, on the largest ones if they are many."""
     if len(sources) <= MAX_SOURCES:
         return [_source_line(name, source) for name, source in sources.items()]
-    largest = sorted(sources, key=lambda name: -sources[name].tokens)[: MAX_SOURCES - 1]
-    lines = [_source_line(name, source) for name, source in sources.items() if name in largest]
-    return [*lines, f"  and {len(sources) - len(largest):,} more, in the report"]
+    names = sorted(sources, key=lambda name: -sources[name].tokens)[: MAX_SOURCES - 1]
+    lines = [_source_line(name, source) for name, source in sources.items() if name in names]
+    return [*lines, f"  and {len(sources) - len(names):,} more, in the report"]
 
 
 def _source_line(name: str, source: SourceSummary) -> str:

@@ -82,16 +82,16 @@ def _room(size: int, values: _Values) -> str | None:
 
 @rule
 def _smaller_sizes(sizes: tuple[int, ...], values: _Values) -> str | None:
-    largest = values.get("vocab_size", _MAX_VOCAB_SIZE)
+    max_size = values.get("vocab_size", _MAX_VOCAB_SIZE)
     for position, size in enumerate(sizes):
-        if size > largest:
+        if size > max_size:
             return (
-                f" holds {size}, and a tokenizer of tokenizer.vocab_size = {largest} ids contains "
+                f" holds {size}, and a tokenizer of tokenizer.vocab_size = {max_size} ids contains "
                 f"none that large; raise vocab_size, or remove {size}"
             )
         if size in sizes[:position]:
             return f" holds {size} twice; each size may be used once"
-        if wrong := outside(size, minimum=_smallest_size(values), maximum=largest):
+        if wrong := outside(size, minimum=_smallest_size(values), maximum=max_size):
             return wrong
     return None
 

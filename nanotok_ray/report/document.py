@@ -319,7 +319,7 @@ _ENDS_OF_SPEAKERS: Final = ("<|user_end|>", "<|assistant_end|>")
 _ENDS_OF_TOOLS: Final = ("<|python_end|>", "<|output_end|>")
 
 
-_PARAGRAPH, _LONGEST = 300, 3000
+_PARAGRAPH, _MAX_ITEMS = 300, 3000
 """Items after which a line break ends an element of text, and after which it ends in any case.
 Browsers are slow for larger elements, and lay out only visible ones.
 """
@@ -338,7 +338,7 @@ class Block:
         for item in self.items:
             held.append(item)
             ends_line = isinstance(item, Token) and item.text.endswith("\n")
-            if len(held) >= (_PARAGRAPH if ends_line else _LONGEST):
+            if len(held) >= (_PARAGRAPH if ends_line else _MAX_ITEMS):
                 yield held
                 held = []
         if held:

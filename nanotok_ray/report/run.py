@@ -50,14 +50,14 @@ def stages(facts: Facts) -> Iterator[Part]:
     lines = _lines(facts)
     if not lines:
         return
-    longest = max(seconds for _, seconds in lines)
+    max_seconds = max(seconds for _, seconds in lines)
     total = sum(seconds for _, seconds in lines)
     rows = []
     for stage, seconds in lines:
         segment = Segment(kind=stage_kind(stage.name), value=seconds, title=stage.name)
         row: dict[str, Cell] = {
             "stage": stage.name,
-            "": Bar([segment], longest),
+            "": Bar([segment], max_seconds),
             "time": "did not end" if stage.seconds is None else format_duration(seconds),
             "share": format_share(seconds, total),
             "rate": format_rate(stage.done_bytes, seconds),
@@ -445,8 +445,8 @@ def slowest(slices: Sequence[JournalledSlice]) -> list[tuple[float, JournalledSl
         by_stage.setdefault(result.stage, []).append(result)
     ranking: list[tuple[float, JournalledSlice]] = []
     for group in by_stage.values():
-        least = _SMALL * median(result.num_bytes for result in group)
-        large = [result for result in group if result.num_bytes >= least]
+        min_bytes = _SMALL * median(result.num_bytes for result in group)
+        large = [result for result in group if result.num_bytes >= min_bytes]
         if len(large) < _MIN_SLICES:
             continue
         usual = median(result.seconds / result.num_bytes for result in large)

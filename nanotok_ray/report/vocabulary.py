@@ -260,7 +260,7 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
     ]
     yield Part(title="Learned tokens", beside="from the first merge on", rows=rows, texts=2)
     order = sorted(range(len(merged)), key=lambda item: (-len(merged[item]), item))[:_MAX_LENGTHS]
-    longest: list[Row] = [
+    long_tokens: list[Row] = [
         {
             "token": Tokens([_text(merged[item])]),
             "bytes": len(merged[item]),
@@ -268,7 +268,7 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
         }
         for item in order
     ]
-    yield Part(title="Longest tokens", rows=longest)
+    yield Part(title="Longest tokens", rows=long_tokens)
 
 
 def _text(token: bytes) -> str:

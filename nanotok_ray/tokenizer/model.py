@@ -122,15 +122,15 @@ class Model:
             TokenizerError: The size exceeds that of the model, or is too small for 256 bytes and
                 the special tokens.
         """
-        smallest = NUM_BYTES + len(self.special_tokens)
-        largest = smallest + len(self.merges)
-        if not smallest <= vocab_size <= largest:
+        min_size = NUM_BYTES + len(self.special_tokens)
+        max_size = min_size + len(self.merges)
+        if not min_size <= vocab_size <= max_size:
             raise TokenizerError(
-                f"cannot truncate to {vocab_size} ids: from {smallest} (256 bytes and "
-                f"{len(self.special_tokens)} special tokens) to {largest} (all merges) are "
+                f"cannot truncate to {vocab_size} ids: from {min_size} (256 bytes and "
+                f"{len(self.special_tokens)} special tokens) to {max_size} (all merges) are "
                 "possible; learn a larger tokenizer for more"
             )
-        num_merges = vocab_size - smallest
+        num_merges = vocab_size - min_size
         return Model(
             pattern=self.pattern,
             unicode_version=self.unicode_version,

@@ -105,10 +105,10 @@ class TrainSettings:
                 f"min_pair_count is {self.min_pair_count}: it must be 1 (merge every pair) to "
                 "2**64 - 1"
             )
-        longest = self.max_token_bytes
-        if longest is not None and not SHORTEST <= longest < 2**64:
+        max_bytes = self.max_token_bytes
+        if max_bytes is not None and not SHORTEST <= max_bytes < 2**64:
             raise TokenizerError(
-                f"max_token_bytes is {longest}: a merge makes a token of at least {SHORTEST} "
+                f"max_token_bytes is {max_bytes}: a merge makes a token of at least {SHORTEST} "
                 "bytes; pass a higher number, or none for no limit"
             )
         number_special_tokens(self.special_tokens, num_merges=0)

@@ -65,8 +65,8 @@ def _by_rank(ranks: Mapping[bytes, int], *, name: str) -> Sequence[bytes]:
                 f"{name}: the id of {token[:60]!r} is {rank} where {expected} is the next: ids of "
                 "text must go from 0 without a hole or a repeat, special tokens follow them"
             )
-    longest = max(ranks, key=len)
-    check_token_bytes(len(longest), what=f"{name}: token {ranks[longest]}")
+    max_token = max(ranks, key=len)
+    check_token_bytes(len(max_token), what=f"{name}: token {ranks[max_token]}")
     check_vocabulary_bytes(sum(map(len, ranks)), what=f"{name}: all tokens together")
     return [token for token, _ in ordered]
 
