@@ -81,7 +81,7 @@ def timers() -> tuple[TimeInside, TimeInside]:
     checks.modules(*CHECKING)
     records.function(finished_record)
     records.function(to_json)
-    records.method(Folder, "write_whole")
+    records.method(Folder, "write_bytes")
     return checks, records
 
 

@@ -73,7 +73,7 @@ def check_folder(folder: Folder) -> None:
 
 def mark_unfinished(folder: Folder) -> None:
     """Remove export.json: the export is incomplete until the file is written again."""
-    folder.write_whole(_BEGUN, to_json({"format": Export.FORMAT}))
+    folder.write_bytes(_BEGUN, to_json({"format": Export.FORMAT}))
     folder.remove(EXPORT_NAME)
 
 
@@ -154,7 +154,7 @@ def write_export(folder: Folder, export: Export) -> None:
     """Publish export.json, which marks the export as complete; checksums end with it."""
     folder.remove(_BEGUN)
     remove_checksums(folder)
-    folder.write_whole(EXPORT_NAME, dump(export))
+    folder.write_bytes(EXPORT_NAME, dump(export))
 
 
 def read_export(folder: Folder) -> Export:

@@ -21,7 +21,7 @@ from nanotok_ray.formats import (
     StoredFile,
     from_values,
 )
-from nanotok_ray.storage import Folder, WholeFile
+from nanotok_ray.storage import Folder, WrittenFile
 
 WITHOUT_TOKENS = "documents without a token"
 """The reason for which most layouts leave documents out."""
@@ -43,7 +43,7 @@ class Target:
         return tuple(self._files[name] for name in sorted(self._files))
 
     @contextmanager
-    def create(self, name: str) -> Iterator[WholeFile]:
+    def create(self, name: str) -> Iterator[WrittenFile]:
         """Open a file for writing that is published when the block ends without an error."""
         with self.folder.create(name) as file:
             yield file

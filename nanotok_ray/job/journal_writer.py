@@ -172,7 +172,7 @@ class Journal:
     def _attempt(self, name: str, data: bytes) -> bool:
         """Write a file, return whether that succeeded, and store the error."""
         try:
-            self._out.write_whole(name, data)
+            self._out.write_bytes(name, data)
         except Exception as error:  # the job continues after any error
             self._problem = str(error).partition("\n")[0] or type(error).__name__
             return False

@@ -217,13 +217,13 @@ class Lease:
             return
         began = self._clock.now()
         self._renewals += 1
-        self._out.write_whole(lease_name(self.number), self._data(HELD))
+        self._out.write_bytes(lease_name(self.number), self._data(HELD))
         self._renewed_at = began
 
     def release(self) -> None:
         """Release the lease, so that the next run need not wait."""
         if not self._is_lost:
-            self._out.write_whole(lease_name(self.number), self._data(RELEASED))
+            self._out.write_bytes(lease_name(self.number), self._data(RELEASED))
 
     def check(self) -> None:
         """Check in storage that this run still holds the lease.

@@ -306,7 +306,7 @@ class _Run:
         )
         summary = self._summary(tokenizing.tokenizer, output, verification, exports=exports)
         summary = replace(summary, times=self.watch.times())
-        self.out.write_whole(SUMMARY_NAME, to_json(summary.values))
+        self.out.write_bytes(SUMMARY_NAME, to_json(summary.values))
         return summary
 
     def _publish(self, output: Output) -> None:

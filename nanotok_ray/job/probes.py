@@ -162,7 +162,7 @@ def probes_in(
             probe = Probe(folder=folder.url, name=name, token=token, waits=waits)
             probes.append(probe)
             created += missing_folders(Folder(probe.folder), name)
-            Folder(probe.folder).write_whole(name, token.encode())
+            Folder(probe.folder).write_bytes(name, token.encode())
         yield tuple(probes)
         created.clear()
     finally:
@@ -281,7 +281,7 @@ def _answer(probe: Probe, node: str) -> str | None:
         problem = problem_with(probe)
         if problem is None:
             folder = Folder(probe.folder)
-            folder.write_whole(probe.answer_name(node), probe.token.encode())
+            folder.write_bytes(probe.answer_name(node), probe.token.encode())
     except TransientIOError:
         raise
     except Exception as error:  # packages of stores raise many classes of errors

@@ -96,7 +96,7 @@ def write_report(out: Folder, work: Folder | None = None) -> int:
         TransientIOError: The storage failed in a way that a retry can solve.
     """
     data = report_page(out, work).encode("utf-8", "replace")
-    out.write_whole(REPORT_PAGE_NAME, data)
+    out.write_bytes(REPORT_PAGE_NAME, data)
     return len(data)
 
 

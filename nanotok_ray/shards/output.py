@@ -74,8 +74,8 @@ class Output:
 
     def publish(self, folder: Folder, *, check: Callable[[], object] = lambda: None) -> None:
         """Write shards.idx, then the manifest; `check` is called directly before each appears."""
-        folder.write_whole(SHARDS_INDEX_NAME, self.shards_index, check=check)
-        folder.write_whole(MANIFEST_NAME, self.manifest_bytes, check=check)
+        folder.write_bytes(SHARDS_INDEX_NAME, self.shards_index, check=check)
+        folder.write_bytes(MANIFEST_NAME, self.manifest_bytes, check=check)
 
     def withdraw(self, folder: Folder, *, is_in_use: bool) -> None:
         """Remove this manifest if it is published and another run has changed the output.

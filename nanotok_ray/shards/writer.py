@@ -18,7 +18,7 @@ from nanotok_ray.formats import (
     index_parts,
 )
 from nanotok_ray.sources import Piece
-from nanotok_ray.storage import Folder, WholeFile
+from nanotok_ray.storage import Folder, WrittenFile
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class ShardFiles:
         )
         self._document_ids: list[Texts] | None = [] if ".ids" in suffixes else None
 
-    def _open(self, suffix: str) -> WholeFile:
+    def _open(self, suffix: str) -> WrittenFile:
         return self._stack.enter_context(self._folder.create_once(self.name + suffix))
 
     def write(self, documents: DocumentBatch) -> None:

@@ -23,7 +23,7 @@ from nanotok_ray.storage.inputs import (
     unreadable,
     version_of,
 )
-from nanotok_ray.storage.local import LocalStore, WholeFile, writer_is_alive
+from nanotok_ray.storage.local import LocalStore, WrittenFile, writer_is_alive
 from nanotok_ray.storage.remote import RemoteStore, is_precondition_conflict
 from nanotok_ray.storage.remote_input import RemoteInput, SeekableFile
 from nanotok_ray.storage.retries import (
@@ -47,7 +47,7 @@ __all__ = [
     "SeekableFile",
     "StoreRetryPolicy",
     "VerifiedFile",
-    "WholeFile",
+    "WrittenFile",
     "arrow_sink",
     "attempt",
     "checked_name",

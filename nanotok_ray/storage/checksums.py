@@ -19,7 +19,7 @@ _HASH_CHARS = 32  # 128 bits of the sha256
 def write_checked(folder: Folder, name: str, data: bytes) -> None:
     """Publish a file in one step after its checksum."""
     folder.create_empty(checksum_name(name, hashlib.sha256(data).hexdigest()))
-    folder.write_whole(name, data)
+    folder.write_bytes(name, data)
 
 
 def checksum_name(name: str, sha256: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import local_path
-from nanotok_ray.storage.local import LocalStore, WholeFile
+from nanotok_ray.storage.local import LocalStore, WrittenFile
 from nanotok_ray.storage.remote import RemoteStore
 from nanotok_ray.storage.tree import check_name, is_temporary
 
@@ -107,7 +107,7 @@ class Folder:
         """Return the first `length` bytes of a file, or all of a shorter one; fetch no more."""
         return self._store.read_start(name, length)
 
-    def write_whole(
+    def write_bytes(
         self, name: str, data: bytes, *, check: Callable[[], object] = lambda: None
     ) -> None:
         """Publish a file in one step, replacing an existing one.
@@ -115,7 +115,7 @@ class Folder:
         `check` is called directly before the file gets its name, after all bytes were written to a
         local disk. If it raises an error, nothing is published.
         """
-        self._store.write_whole(name, data, check=check)
+        self._store.write_bytes(name, data, check=check)
 
     def create_empty(self, name: str) -> None:
         """Create an empty file; on a local disk it can be lost in a power failure."""
@@ -130,7 +130,7 @@ class Folder:
         """
         return self._store.write_new(name, data)
 
-    def create(self, name: str) -> AbstractContextManager[WholeFile]:
+    def create(self, name: str) -> AbstractContextManager[WrittenFile]:
         """Open a file for writing that is published when the block ends without an error.
 
         Until then the name keeps its previous content. After an error nothing is left, except on
@@ -138,7 +138,7 @@ class Folder:
         """
         return self._store.create(name)
 
-    def create_once(self, name: str) -> AbstractContextManager[WholeFile]:
+    def create_once(self, name: str) -> AbstractContextManager[WrittenFile]:
         """Open a file for writing, like `create`, under a name that never gets other bytes.
 
         On S3, GCS and Azure the store refuses an existing name, so a late attempt never replaces
@@ -245,7 +245,7 @@ class VerifiedFile:
         return self._digest.hexdigest()
 
 
-def arrow_sink(file: WholeFile) -> "pa.NativeFile":
+def arrow_sink(file: WrittenFile) -> "pa.NativeFile":
     """Return a sink for Arrow; closing it leaves the file open, so that its opener publishes it."""
     import pyarrow as pa  # noqa: PLC0415 - storage is used without it
 
@@ -255,7 +255,7 @@ def arrow_sink(file: WholeFile) -> "pa.NativeFile":
 class _Sink:
     closed = False
 
-    def __init__(self, file: WholeFile) -> None:
+    def __init__(self, file: WrittenFile) -> None:
         self._file = file
         self.write = file.write
 

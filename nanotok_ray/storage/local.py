@@ -37,7 +37,7 @@ _MAX_HOST_CHARS = 40
 _ATTEMPT = re.compile(r"(?:.*/)?(\.[^/]+\.[^/]*)-(\d+)-[0-9a-f]{12}\.tmp")
 
 
-class WholeFile:
+class WrittenFile:
     """A file being written, with the size and the hash of its content."""
 
     def __init__(self, write: Callable[[memoryview], object]) -> None:
@@ -152,7 +152,7 @@ class LocalStore:
         return open_regular(str(path)) if self._follow_links else self._files.open(name)
 
     @contextmanager
-    def create(self, name: str) -> Iterator[WholeFile]:
+    def create(self, name: str) -> Iterator[WrittenFile]:
         """Write a file under a temporary name beside it, then publish it on a clean exit.
 
         The file and its folder are synchronized to disk (fsync), so that the new name survives a
@@ -168,7 +168,7 @@ class LocalStore:
     @contextmanager
     def _created(
         self, name: str, *, check: Callable[[], object] = lambda: None
-    ) -> Iterator[WholeFile]:
+    ) -> Iterator[WrittenFile]:
         path = self.path(name)
         with self._temporary(path) as (temporary, file):
             yield file
@@ -180,12 +180,12 @@ class LocalStore:
             raise
         _sync_folder(path.parent)
 
-    def create_once(self, name: str) -> AbstractContextManager[WholeFile]:
+    def create_once(self, name: str) -> AbstractContextManager[WrittenFile]:
         """Write a file like `create`; replacing a file by the same bytes is harmless."""
         return self.create(name)
 
     @_retried("write")
-    def write_whole(
+    def write_bytes(
         self, name: str, data: bytes, *, check: Callable[[], object] = lambda: None
     ) -> None:
         """Publish a file in one step, replacing an existing one.
@@ -287,13 +287,13 @@ class LocalStore:
         return temporary
 
     @contextmanager
-    def _temporary(self, path: Path) -> Iterator[tuple[Path, WholeFile]]:
+    def _temporary(self, path: Path) -> Iterator[tuple[Path, WrittenFile]]:
         temporary = path.with_name(_temporary_name(path.name))
-        file: WholeFile | None = None
+        file: WrittenFile | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("xb", buffering=BUFFER_BYTES) as sink:
-                file = WholeFile(named(str(path))(sink.write))
+                file = WrittenFile(named(str(path))(sink.write))
                 yield temporary, file
                 with named(str(path)):
                     sink.flush()

@@ -12,7 +12,7 @@ from nanotok_ray.errors import TransientIOError
 from nanotok_ray.formats import check_size
 from nanotok_ray.storage.connect import MAX_CONNECTIONS, RemoteTree, connect
 from nanotok_ray.storage.inputs import open_input, version_of
-from nanotok_ray.storage.local import WholeFile
+from nanotok_ray.storage.local import WrittenFile
 from nanotok_ray.storage.retries import attempt, causes, has_status, transient_errors
 from nanotok_ray.storage.s3_object import s3_entry
 from nanotok_ray.storage.tree import Entry, check_name, walk
@@ -87,7 +87,7 @@ class RemoteStore:
         return bytes(data[:length])  # some servers ignore ranges and send the whole file
 
     @contextmanager
-    def create(self, name: str) -> Iterator[WholeFile]:
+    def create(self, name: str) -> Iterator[WrittenFile]:
         """Write a file that becomes visible when it is closed; discard it after an error.
 
         Data that has been sent cannot be sent again here: the store's client retries its parts.
@@ -98,7 +98,7 @@ class RemoteStore:
                 sink.close()
 
     @contextmanager
-    def create_once(self, name: str) -> Iterator[WholeFile]:
+    def create_once(self, name: str) -> Iterator[WrittenFile]:
         """Write a file like `create`, under a name that never gets other bytes.
 
         If the store supports it, the store itself refuses an existing name. If the name holds the
@@ -122,7 +122,7 @@ class RemoteStore:
                 self._settle(name, file, error)
                 self._discard(sink, name)
 
-    def write_whole(
+    def write_bytes(
         self, name: str, data: bytes, *, check: Callable[[], object] = lambda: None
     ) -> None:
         """Publish a file in one step, replacing an existing one.
@@ -138,7 +138,7 @@ class RemoteStore:
 
     def create_empty(self, name: str) -> None:
         """Create an empty file."""
-        self.write_whole(name, b"")
+        self.write_bytes(name, b"")
 
     def write_new(self, name: str, data: bytes) -> bool:
         """Publish a file unless the name exists; atomically on S3 and GCS.
@@ -206,7 +206,7 @@ class RemoteStore:
         return transient_errors(action, f"{self.url}/{name}")
 
     @contextmanager
-    def _sink(self, name: str, mode: str) -> Iterator[tuple[IO[bytes], WholeFile]]:
+    def _sink(self, name: str, mode: str) -> Iterator[tuple[IO[bytes], WrittenFile]]:
         """Open a sink, and discard it after an error."""
         sink = self._attempt("create", name, lambda: self._open_sink(name, mode))
 
@@ -215,12 +215,12 @@ class RemoteStore:
                 sink.write(data)
 
         try:
-            yield sink, WholeFile(write)
+            yield sink, WrittenFile(write)
         except BaseException:
             self._discard(sink, name)
             raise
 
-    def _settle(self, name: str, file: WholeFile, error: Exception) -> None:
+    def _settle(self, name: str, file: WrittenFile, error: Exception) -> None:
         """Accept a name that holds these bytes as published; remove it if it holds other bytes."""
         with suppress(FileNotFoundError):  # removed in the meantime
             if self._holds(name, file):
@@ -231,7 +231,7 @@ class RemoteStore:
             "its name and were removed; try again"
         ) from error
 
-    def _holds(self, name: str, file: WholeFile) -> bool:
+    def _holds(self, name: str, file: WrittenFile) -> bool:
         digest = hashlib.sha256()
         with self.open(name) as stored:
             if version_of(stored).size != file.size:

@@ -122,7 +122,7 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
     _remove_left_out(left_out, target, why=why_left_out(model))
     _remove_foreign_report(target, model)
     for name, data in contents.items():
-        target.write_whole(name, data)
+        target.write_bytes(name, data)
 
 
 def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
@@ -140,7 +140,7 @@ def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
         if name not in contents:
             target.remove(name)
     for name, data in contents.items():
-        target.write_whole(name, data)
+        target.write_bytes(name, data)
 
 
 def _remove_foreign_report(target: Folder, model: Model) -> None:

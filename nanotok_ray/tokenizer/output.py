@@ -187,7 +187,7 @@ def write_file(model: Model, output: str) -> None:
     suffix = file_suffix(output)
     assert suffix is not None, "a folder is written by save_model"
     folder, (name,) = _folder_and_names(output)
-    folder.write_whole(name, _WRITERS[suffix](model))
+    folder.write_bytes(name, _WRITERS[suffix](model))
 
 
 def _folder_and_names(output: str) -> tuple[Folder, tuple[str, ...]]:

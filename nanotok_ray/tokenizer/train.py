@@ -196,7 +196,7 @@ class LearnedTokenizer:
             OSError: A file cannot be written.
         """
         self.tokenizer.save(folder, overwrite=overwrite)
-        Folder(os.fspath(folder)).write_whole(REPORT_NAME, dump(self.report))
+        Folder(os.fspath(folder)).write_bytes(REPORT_NAME, dump(self.report))
 
     def extended_with(self, names: Sequence[str]) -> "LearnedTokenizer":
         """Return the tokenizer with more special tokens, with the ids after its last id.

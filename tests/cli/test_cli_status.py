@@ -47,7 +47,7 @@ def hold(out, *, at, me=ELSEWHERE, state="held"):
     lease = take(out, command="prepare", on_event=ignore, me=me)
     values = json.loads(out.read_bytes(lease_name(lease.number)))
     values |= {"renewed": datetime.fromtimestamp(at, timezone.utc).isoformat(), "state": state}
-    out.write_whole(lease_name(lease.number), json.dumps(values).encode())
+    out.write_bytes(lease_name(lease.number), json.dumps(values).encode())
 
 
 def journal(out, *rows, run=1):
@@ -275,12 +275,12 @@ LINES = st.lists(
 def test_any_file_content_yields_a_status(lines, lease, is_valid, data):
     out = Folder("memory://status-hostile")
     rows = [{**row, "event": kind} | changes for row, changes, kind in lines]
-    out.write_whole(segment_name(1, 0), "".join(f"{json.dumps(row)}\n" for row in rows).encode())
-    out.write_whole(segment_name(1, 1), data)
+    out.write_bytes(segment_name(1, 0), "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+    out.write_bytes(segment_name(1, 1), data)
     reported = {"format": "nanotok-lease 1", "holder": lease, "renewed": lease.get("at")}
     own = json.dumps({**reported, **lease}).encode() if is_valid else data
-    out.write_whole(lease_name(1), own)
-    out.write_whole("manifest.json", json.dumps({"totals": {"all": lease}}).encode())
+    out.write_bytes(lease_name(1), own)
+    out.write_bytes("manifest.json", json.dumps({"totals": {"all": lease}}).encode())
     values = seen(out)
     json.dumps(values)
     assert main(["status", out.url]) in {0, 4}

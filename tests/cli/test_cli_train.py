@@ -124,7 +124,7 @@ def test_store_urls_work_for_inputs_and_outputs(train):
     source = Folder("memory://train-files/in")
     for number in range(3):
         lines = "".join(json.dumps({"text": text}) + "\n" for text in DOCUMENTS[number::3])
-        source.write_whole(f"{number}.jsonl", lines.encode())
+        source.write_bytes(f"{number}.jsonl", lines.encode())
     for output in ("memory://train-files/own.tiktoken", "memory://train-files/folder"):
         flags = ["--vocab-size=300", "--output", output, "memory://train-files/in/*.jsonl"]
         code, values, _ = train(*flags, "memory://train-files/in")

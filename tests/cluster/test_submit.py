@@ -155,14 +155,14 @@ def test_a_failed_job_returns_the_exit_code_of_its_driver():
 def test_a_success_without_its_last_file_is_a_failure(tmp_path, kind):
     output = str(tmp_path) if kind == "folder" else "memory://submit/out"
     assert ending("SUCCEEDED", summary=DONE, output=output) == ("unfinished", 4)
-    Folder(output).write_whole("manifest.json", b"{}")
+    Folder(output).write_bytes("manifest.json", b"{}")
     assert ending("SUCCEEDED", output=output) == ("done", 0)
     unchanged = replace(DONE, status="unchanged")
     assert ending("SUCCEEDED", summary=unchanged, output=output) == ("unchanged", 0)
     moved = replace(DONE, output=str(tmp_path / "gone"))
     assert ending("SUCCEEDED", summary=moved, output=output) == ("done", 0)
     assert ending("SUCCEEDED", job="train", summary=DONE, output=output) == ("unfinished", 4)
-    Folder(output).write_whole("tokenizer/tokenizer.txt", b"")
+    Folder(output).write_bytes("tokenizer/tokenizer.txt", b"")
     assert ending("SUCCEEDED", job="train", output=output) == ("done", 0)
 
 

@@ -291,7 +291,7 @@ def test_remote_and_missing_work_folders_are_listed(tmp_path):
     for url in (str(tmp_path / "none"), folder.url):
         found = cached_counts(url)
         assert (found.counts, found.other, found.temporaries) == ((), {}, ())
-    folder.write_whole("counts/web/a-00000-0123456789abcdef.arrow", b"12345")
+    folder.write_bytes("counts/web/a-00000-0123456789abcdef.arrow", b"12345")
     (found,) = cached_counts(folder.url).counts
     assert (found.source, found.num_bytes, found.record) == ("web", 5, None)
     remove_counts(folder.url, found)

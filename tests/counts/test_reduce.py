@@ -406,7 +406,7 @@ def test_remote_files_are_read_in_parallel_with_one_request_each(tmp_path):
         folder = Folder(f"s3://{BUCKET}/counts")
         parts = []
         for number, path in enumerate(files_of(tmp_path, counters)):
-            folder.write_whole(f"{number}.arrow", Path(path).read_bytes())
+            folder.write_bytes(f"{number}.arrow", Path(path).read_bytes())
             parts.append(CountPart(url=folder.join(f"{number}.arrow")))
         proxy.clear()
         proxy.delay = scaled(0.05)

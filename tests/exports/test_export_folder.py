@@ -58,10 +58,10 @@ class DyingFolder(Folder):
         if name.endswith(self.after):
             raise KilledError
 
-    def write_whole(self, name, data):
+    def write_bytes(self, name, data):
         if name.endswith(self.before):
             raise KilledError
-        super().write_whole(name, data)
+        super().write_bytes(name, data)
 
     def remove(self, name):
         self.removal -= 1
@@ -73,16 +73,16 @@ class DyingFolder(Folder):
 @pytest.fixture
 def export_killed_before_a_record(folder, monkeypatch):
     """Return a function that exports until the process ends before the record of a unit."""
-    original = Folder.write_whole
+    original = Folder.write_bytes
 
-    def write_whole(folder, name, data):
+    def write_bytes(folder, name, data):
         if name.startswith("records/"):
             raise KilledError
         original(folder, name, data)
 
     def run(out, layout):
         with monkeypatch.context() as patch:
-            patch.setattr(Folder, "write_whole", write_whole)
+            patch.setattr(Folder, "write_bytes", write_bytes)
             with pytest.raises(KilledError):
                 export(out, layout, folder=folder)
 
@@ -137,8 +137,8 @@ def test_files_of_a_removed_source_are_deleted_despite_interruptions(removal, tm
     with pytest.raises(KilledError):
         export(out, Raw(), folder=DyingFolder(folder.url, removal=removal))
     for name in (".export.json", "run/.begun.json", "web/train/.part.bin"):
-        folder.write_whole(f"{name}.host-1-0123456789ab.tmp", b"half")
-    folder.write_whole("run/probe/0123456789ab", b"left")
+        folder.write_bytes(f"{name}.host-1-0123456789ab.tmp", b"half")
+    folder.write_bytes("run/probe/0123456789ab", b"left")
     export(out, Raw(), folder=folder)
     assert not folder.list("run/")
     assert not [name for name in folder.list() if "zoo" in name]
@@ -166,7 +166,7 @@ def test_a_missing_native_file_is_named(name, tmp_path, folder):
 def test_a_damaged_export_json_is_reported_and_rewritten(key, value, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     before = export(out, Mds(), folder=folder).values
-    folder.write_whole("export.json", json.dumps({**before, key: value}).encode())
+    folder.write_bytes("export.json", json.dumps({**before, key: value}).encode())
     with pytest.raises(CorruptOutputError, match=r"export\.json"):
         verify_export(folder, out)
     result = export(out, Mds(), folder=folder)
@@ -273,7 +273,7 @@ def test_a_concurrently_changed_output_keeps_its_files(tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     export(out, Raw(), folder=folder)
     made_output(tmp_path / "out", OTHER)
-    folder.write_whole("web/train/new.bin", b"of the job that runs")
+    folder.write_bytes("web/train/new.bin", b"of the job that runs")
 
     def run_job(event):
         if isinstance(event, Advanced):
@@ -345,7 +345,7 @@ def test_the_files_agree_with_sums_and_sizes_of_their_record(problems_of, folder
         (problem,) = problems_of(**wrong)
         assert "2 documents of 5 tokens, its record says" in problem
     (name,) = [name for name in folder.list() if name.endswith(".offsets.npy")]
-    folder.write_whole(name, b"short")
+    folder.write_bytes(name, b"short")
     (problem,) = problems_of()
     assert f"{folder.join(name)} has 5 bytes, its record says 152" in problem
 
@@ -356,7 +356,7 @@ def test_a_shard_that_contradicts_its_record_or_shards_idx_is_refused(work, made
         with pytest.raises(CorruptOutputError, match=r"\.idx has 2 documents of 5 tokens"):
             list(replace(work.unit, shards=(replace(shard, **own),)).indexes())
     name = shard.record_name
-    made.write_whole(name, made.read_bytes(name) + b" ")
+    made.write_bytes(name, made.read_bytes(name) + b" ")
     with pytest.raises(CorruptOutputError, match=r"is not the record that shards\.idx names"):
         export_unit(work)
 

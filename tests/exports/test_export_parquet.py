@@ -137,7 +137,7 @@ def replaced(folder: Folder, column: str, values: list) -> None:
     data = io.BytesIO()
     field = rows.schema.field(column)
     pq.write_table(rows.set_column(place, field, [pa.array(values, field.type)]), data)
-    folder.write_whole(f"chat/train/part-00000-000-{'0' * 16}.parquet", data.getvalue())
+    folder.write_bytes(f"chat/train/part-00000-000-{'0' * 16}.parquet", data.getvalue())
 
 
 @pytest.mark.parametrize(

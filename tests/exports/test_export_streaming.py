@@ -94,7 +94,7 @@ def test_contradictory_parts_are_reported(position, bit, reported, tmp_path, fol
     (name,) = exported[0].names(".mds")
     data = bytearray(folder.read_bytes(name))
     data[position] ^= bit
-    folder.write_whole(name, bytes(data))
+    folder.write_bytes(name, bytes(data))
     part = exported[0].record.details["parts"][0]
     with pytest.raises(CorruptOutputError, match="sha1"):
         list(Mds().read(exported[0], folder))

@@ -446,7 +446,7 @@ def test_a_store_that_returns_something_else_fails(tmp_path, monkeypatch, name, 
 
 def test_a_store_that_overwrites_an_existing_name_fails(tmp_path, monkeypatch):
     def write_new(self, name, data):
-        self.write_whole(name, data)
+        self.write_bytes(name, data)
         return True
 
     for store in (LocalStore, RemoteStore):

@@ -138,8 +138,8 @@ HOSTILE = st.builds(
 def test_a_foreign_journal_can_be_read(lines, data):
     out = Folder("memory://journal-hostile")
     text = "".join(f"{json.dumps(each)}\n" for each in lines)
-    out.write_whole(segment_name(7, 0), text.encode())
-    out.write_whole(segment_name(7, 1), data)
+    out.write_bytes(segment_name(7, 0), text.encode())
+    out.write_bytes(segment_name(7, 1), data)
     found = read_journal(out)
     for stage in found.stages:
         values = (stage.at, stage.todo, stage.num_bytes, stage.done, stage.seconds or 0)
@@ -148,12 +148,12 @@ def test_a_foreign_journal_can_be_read(lines, data):
 
 def test_damaged_segments_are_counted_and_foreign_events_are_skipped(out):
     for number, data in enumerate([b'{"event":"note","at":1,"text":"a"}', b"[1]", b"\xff", b"{"]):
-        out.write_whole(segment_name(3, number), data)
-    out.write_whole(segment_name(3, 6), b"[" * 100_000)
+        out.write_bytes(segment_name(3, number), data)
+    out.write_bytes(segment_name(3, 6), b"[" * 100_000)
     found = read_journal(out)
     assert found.notes == (TimedNote(at=1, text="a"),)
     assert found.missing_segments == 6
-    out.write_whole("run/journal/000004-999999999999999999.jsonl", b"")
+    out.write_bytes("run/journal/000004-999999999999999999.jsonl", b"")
     assert read_journal(out).missing_segments == 10**18 - 1
     assert read_journal(out, 2) is None
     foreign = [{"event": "dance", "at": 1.0}, note("b") | {"at": 1e300}]
@@ -168,12 +168,12 @@ class Refusing(Folder):
         super().__init__(url)
         self.times, self.refused = times, threading.Event()
 
-    def write_whole(self, name, data):
+    def write_bytes(self, name, data):
         if self.times and name.startswith("run/journal/"):
             self.times -= 1
             self.refused.set()
             raise OSError(28, "No space left\non device")
-        super().write_whole(name, data)
+        super().write_bytes(name, data)
 
 
 def test_events_that_storage_refused_are_in_the_next_segment(tmp_path):
@@ -229,8 +229,8 @@ def test_a_segment_ends_after_half_a_minute_and_later_in_a_long_run(out, monkeyp
 
 def test_journals_of_the_last_runs_are_kept(out):
     for run in [*range(1, 30), 99]:
-        out.write_whole(segment_name(run, 0), b"")
-    out.write_whole(segment_name(30, 4), b"")
+        out.write_bytes(segment_name(run, 0), b"")
+    out.write_bytes(segment_name(30, 4), b"")
     written(out, [note("a")], run=30)
     assert list(runs_in(out)) == [*range(11, 31), 99]
     assert runs_in(out)[30] == [0]
@@ -238,7 +238,7 @@ def test_journals_of_the_last_runs_are_kept(out):
 
 def test_the_end_is_written_before_old_journals_are_removed(out, monkeypatch):
     for run in range(1, 30):
-        out.write_whole(segment_name(run, 0), b"")
+        out.write_bytes(segment_name(run, 0), b"")
     journal, ends, is_tidy = Journal(out, 30), [], threading.Event()
 
     def remove(name):
@@ -277,7 +277,7 @@ def test_invalid_json_is_skipped_and_reported(out):
 def test_many_segments_are_read_in_parallel_and_in_order(remote, proxy):
     for number in range(40):
         row = f'{{"event":"note","at":{number},"text":"{number}"}}\n'
-        remote.write_whole(segment_name(1, number), row.encode())
+        remote.write_bytes(segment_name(1, number), row.encode())
     proxy.fail(Fault.RESET, Fault.SLOW_DOWN, method="GET", path="-0000", period=7)
     own = read_journal(Folder(remote.url))
     assert [each.text for each in own.notes] == [str(number) for number in range(40)]
@@ -384,7 +384,7 @@ def test_a_failed_run_keeps_the_rates_of_the_last_one_for_planning(job, out, tmp
     prepare(job)
     before = summary_of(out)
     before["stages"]["count"] = {"seconds": 10.0, "bytes": 10**9}
-    out.write_whole("run/summary.json", json.dumps(before).encode())
+    out.write_bytes("run/summary.json", json.dumps(before).encode())
     more = recipe(tmp_path / "in", tmp_path / "out", "tokenizer.vocab_size=360")
     for _ in range(2):
         with pytest.raises(SliceError):

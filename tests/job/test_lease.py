@@ -158,7 +158,7 @@ def test_a_silent_holder_of_another_host_loses_the_lease_exactly_after_the_expir
     lost.release()
     assert out.list("run/lease/") == [lease_name(2)]
     lease.check()
-    out.write_whole(lease_name(41), b"{")  # a lease that nobody can read expires too
+    out.write_bytes(lease_name(41), b"{")  # a lease that nobody can read expires too
     times.seconds = 0
     assert taken(out, process(1), times.clock).number == 42
     assert times.seconds >= EXPIRY_SECONDS
@@ -193,7 +193,7 @@ class WithoutConditions(Folder):
         self.after_write = after_write
 
     def write_new(self, name, data):
-        self.write_whole(name, data)
+        self.write_bytes(name, data)
         self.after_write()
         return True
 
@@ -249,7 +249,7 @@ def test_a_lease_that_was_taken_from_a_run_for_dead_says_so(out, processes):
 def test_storage_is_checked_between_slices_only_after_long_renewal_failures(out, processes):
     times = Times()
     lease = taken(out, process(1), times.clock)
-    out.write_whole(lease_name(2), b"{}")
+    out.write_bytes(lease_name(2), b"{}")
     slice_done = Advanced(stage="count", done=1, todo=2, num_bytes=1)
     lease.guard(slice_done)
     times.seconds += EXPIRY_SECONDS
@@ -259,7 +259,7 @@ def test_storage_is_checked_between_slices_only_after_long_renewal_failures(out,
     lease = taken(other, process(1), times.clock)
     started = StageStarted(stage="verify", todo=1, num_done=0, num_bytes=0)
     lease.guard(started)
-    other.write_whole(lease_name(9), b"{}")
+    other.write_bytes(lease_name(9), b"{}")
     lease.guard(Note(text="nothing is asked for a note"))
     with pytest.raises(LeaseLostError):
         lease.guard(started)

@@ -257,7 +257,7 @@ def test_whole_jobs_run_without_ray_and_write_the_same_bytes(tmp_path, in_proces
 def die_before_the_record_once(work, marker, argument):
     """Die once after the files of a slice, and before its record."""
     if is_first(marker):
-        Folder.write_whole = die
+        Folder.write_bytes = die
     return work(argument)
 
 

@@ -340,7 +340,7 @@ def test_a_late_probe_is_seen(tmp_path):
     def appear(_):
         looks.append(1)
         if len(looks) == 2:
-            Folder(probe.folder).write_whole(probe.name, probe.token.encode())
+            Folder(probe.folder).write_bytes(probe.name, probe.token.encode())
 
     with at_once([SharedFolder(url=str(tmp_path), probes="probe")]) as [probe]:
         (tmp_path / probe.name).unlink()
@@ -376,7 +376,7 @@ def fail_with_a_file(path):
 
 def overwrite(store, name, data):
     """Publish a file like a store that ignores the condition."""
-    store.write_whole(name, data)
+    store.write_bytes(name, data)
     return True
 
 

@@ -60,7 +60,7 @@ def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
     with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/chaos")
         for path in (root / "in").rglob("*.*"):
-            bucket.write_whole(f"in/{path.relative_to(root / 'in')}", path.read_bytes())
+            bucket.write_bytes(f"in/{path.relative_to(root / 'in')}", path.read_bytes())
         proxy.clear()
         prepare(_recipe(bucket, "quiet"))
         requests, quiet = len(proxy.requests), objects(bucket, "quiet")

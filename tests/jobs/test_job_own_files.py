@@ -109,7 +109,7 @@ def test_links_are_resolved(tmp_path):
 @pytest.mark.parametrize(("paths", "out"), [("mix", "mix/out"), ("mix/**/*.jsonl", "mix/a/out")])
 def test_urls_are_protected(paths, out):
     root = f"memory:///{uuid.uuid4().hex}"
-    Folder(root).write_whole("mix/a.jsonl", b'{"text": "a"}\n')
+    Folder(root).write_bytes("mix/a.jsonl", b'{"text": "a"}\n')
     message = refused(job([f"{root}/{paths}"], f"{root}/{out}"))
     assert f"{root}/{out}" in message
     make_plan(job([f"{root}/{paths}"], f"{root}/mix-out"))

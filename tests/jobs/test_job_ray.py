@@ -33,7 +33,7 @@ def dying_once(work, marker):
         def die(*_):
             os.kill(os.getpid(), signal.SIGKILL)
 
-        Folder.write_whole = die
+        Folder.write_bytes = die
         return work(argument)
 
     return run
@@ -77,7 +77,7 @@ def test_a_job_on_s3_with_ray_writes_what_it_writes_on_a_disk(tmp_path):
     with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/job")
         for path in (tmp_path / "in").rglob("*.*"):
-            bucket.write_whole(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
+            bucket.write_bytes(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
         faults = [Fault.RESET, Fault.SLOW_DOWN, Fault.RESET_AFTER, Fault.TRUNCATE]
         proxy.fail_always(*faults, period=29)
         with paused(proxy, at=200, seconds=1.5) as reported:

@@ -418,7 +418,7 @@ def test_files_of_a_failed_attempt_do_not_prevent_skipping_its_slice(corpus, tmp
         if (work.slice.stem, work.slice.number) != ("shard_00001", 0):
             return tokenize_work(work)
         name = quarantine_name(work.slice, shard_key(work.slice, work.settings))
-        Folder(work.out).write_whole(name, b"what the attempt found\n")
+        Folder(work.out).write_bytes(name, b"what the attempt found\n")
         raise SourceError("this one never works")
 
     local = f'output.work="{tmp_path}/work"'

@@ -261,6 +261,6 @@ def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path):
     assert contents(tmp_path / "pickled").keys() == {"tokenizer.pkl"}
     out = Folder(str(tmp_path / "out"))
     assert verify_output(out).problems == []
-    out.write_whole("tokenizer/tokenizer.json", b"{}")
+    out.write_bytes("tokenizer/tokenizer.json", b"{}")
     [problem] = verify_output(out).problems
     assert "tokenizer/tokenizer.json is not what tokenizer/tokenizer.txt gives" in problem

@@ -131,7 +131,7 @@ def test_every_byte_equals_that_of_two_passes_and_each_part_is_opened_once(
         settings = shard_settings(job, source, tokenizer)
         [record] = tokenize_slices([each], settings, tokenizer=tokenizer, out=apart)
         expected = ExpectedSlice(slice=each, settings=settings)
-        apart.write_whole(expected.record_name, dump(record))
+        apart.write_bytes(expected.record_name, dump(record))
     expected = contents(tmp_path / "apart")
     own = contents(tmp_path / "out")
     assert {name: own.get(name) for name in expected} == expected
@@ -192,7 +192,7 @@ def test_a_failed_pair_is_two_slices(corpus, tmp_path, breaking):
 
 
 def test_a_half_recorded_before_a_failure_is_kept(corpus, tmp_path, monkeypatch):
-    right = Folder.write_whole
+    right = Folder.write_bytes
 
     def lose_val(self, name, data, **options):
         if name.startswith("records/tokenize/web/val/") and b'"skipped"' not in data:
@@ -201,7 +201,7 @@ def test_a_half_recorded_before_a_failure_is_kept(corpus, tmp_path, monkeypatch)
 
     job = recipe(corpus, tmp_path / "out", "limits.max_skipped_slices=2")
     with monkeypatch.context() as patch:
-        patch.setattr(Folder, "write_whole", lose_val)
+        patch.setattr(Folder, "write_bytes", lose_val)
         assert prepare(job).values["quarantined"]["skipped"] == 1
     skipped = [
         row["slice"] for row in records_of(tmp_path / "out") if row["quarantined"].get("skipped")

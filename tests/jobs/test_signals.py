@@ -314,7 +314,7 @@ def test_a_run_whose_lease_was_taken_over_changes_nothing_more(job, folder, tmp_
 
     def take_over(event):
         if isinstance(event, kind) and event.stage == stage and not seen:
-            folder.write_whole(lease_name(9), b"{}")
+            folder.write_bytes(lease_name(9), b"{}")
             seen.update(contents(tmp_path / "out"))
 
     with pytest.raises(LeaseLostError, match="another run has taken over"):

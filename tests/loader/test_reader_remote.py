@@ -241,7 +241,7 @@ def test_a_file_of_another_size_is_refused(made, tmp_path, wrong):
         expected = r"\.bin is missing; `nanotok verify memory://"
     else:
         changed = data + b"12" if wrong == "longer" else data[:-2]
-        folder.write_whole(name, changed)
+        folder.write_bytes(name, changed)
         expected = rf"\.bin has {len(changed)} bytes, shards\.idx says {len(data)}"
     with pytest.raises(CorruptOutputError, match=expected):
         shards[0]
@@ -372,7 +372,7 @@ def test_a_file_replaced_while_it_is_read_is_refused(folder, tmp_path, monkeypat
     settled(shards)
     name = f"{shards.name(0)}.bin"
     data = folder.read_bytes(name)
-    folder.write_whole(name, bytes([data[0] ^ 1]) + data[1:])
+    folder.write_bytes(name, bytes([data[0] ^ 1]) + data[1:])
     with pytest.raises(SourceError, match=r"\.bin (changed|was replaced) while it was read"):
         list(shards)
 

@@ -182,7 +182,7 @@ def test_an_output_elsewhere_has_the_same_page_and_leaves_no_copies(
     monkeypatch.setattr(corpus, "MAX_REMOTE_READ", corpus.MAX_READ)
     here, there = Folder(str(finished)), Folder("memory://report-page")
     for name in here.list():
-        there.write_whole(name, here.read_bytes(name))
+        there.write_bytes(name, here.read_bytes(name))
     assert page.page == report_page(there).replace(there.url, here.url)
     assert not (tmp_path / "copies").exists()
 

@@ -134,11 +134,11 @@ def test_without_a_manifest_nothing_is_garbage(out):
 @pytest.mark.parametrize("spoiled", ["plan", "record", "shard"])
 def test_files_that_the_manifest_does_not_name_are_refused(out, spoiled):
     if spoiled == "plan":
-        out.write_whole("plan.json", out.read_bytes("plan.json") + b" ")
+        out.write_bytes("plan.json", out.read_bytes("plan.json") + b" ")
     elif spoiled == "record":
         name = out.list("records/tokenize/")[0]
         values = json.loads(out.read_bytes(name))
-        out.write_whole(name, json.dumps(values).encode())
+        out.write_bytes(name, json.dumps(values).encode())
     else:
         out.remove(next(name for name in out.list("web/") if name.endswith(".idx")))
     with pytest.raises(CorruptOutputError, match="cannot be determined"):

@@ -242,7 +242,7 @@ def test_only_the_starts_of_five_files_of_a_remote_source_are_fetched(monkeypatc
     data = json_lines([{"text": f"{number} " + "x" * 1000} for number in range(4000)])
     for number in range(9):
         stored = data if name == "a.jsonl" else gzip.compress(data, 0)
-        folder.write_whole(f"{number}-{name}", stored)
+        folder.write_bytes(f"{number}-{name}", stored)
     source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
     files = resolve(source).files
     fetched = Counter()
@@ -260,7 +260,7 @@ def test_only_the_first_pages_of_remote_parquet_are_fetched(monkeypatch):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
     texts = [f"{number} " + "x" * 5000 for number in range(4000)]
     table = [{"text": text} for text in [None, *texts]]
-    folder.write_whole("a.parquet", parquet_bytes(table, compression="none", use_dictionary=False))
+    folder.write_bytes("a.parquet", parquet_bytes(table, compression="none", use_dictionary=False))
     source = SourceRecipe(name="web", kind="text", paths=(folder.url,))
     files = resolve(source).files
     read = []

@@ -255,7 +255,7 @@ def test_on_a_store_size_and_etag_identify_a_file(equal_files):
 
 def test_a_remote_file_in_two_sources_gets_a_note():
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    folder.write_whole("a.jsonl", LINE)
+    folder.write_bytes("a.jsonl", LINE)
     path = folder.join("a.jsonl")
     (note,) = notes(("x", [path], "train"), ("y", [path], "train"))
     assert "a.jsonl of source 'x' (train) and a.jsonl of source 'y' (train)" in note

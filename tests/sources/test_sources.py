@@ -49,7 +49,7 @@ def resolve_in(folder: Folder, *paths: str, **fields: object) -> ResolvedSource:
 
 def write_all(folder: Folder, *names: str, data: bytes = b"") -> None:
     for name in names:
-        folder.write_whole(name, data)
+        folder.write_bytes(name, data)
 
 
 def test_files_are_sorted_bytewise_by_their_path_below_the_root(folder):
@@ -188,9 +188,9 @@ def all_of(folder: Folder, name: str, form: str | None, **options):
 def test_a_replaced_file_of_the_same_size_is_refused(folder, name):
     form, planned, changed = KINDS[name]
     assert len(planned) == len(changed)
-    folder.write_whole(name, planned)
+    folder.write_bytes(name, planned)
     reader = all_of(folder, name, form)
-    folder.write_whole(name, changed)
+    folder.write_bytes(name, changed)
     with pytest.raises(SourceError, match=r"changed .* time \d+, \d+ was planned; run again"):
         list(reader)
 
@@ -198,13 +198,13 @@ def test_a_replaced_file_of_the_same_size_is_refused(folder, name):
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "a.txt"])  # read at once
 def test_a_file_that_changes_while_it_is_read_is_refused(folder, name, monkeypatch):
     form, content, _ = KINDS[name]
-    folder.write_whole(name, content)
+    folder.write_bytes(name, content)
     reader = all_of(folder, name, form, batch_documents=1)
     own = RemoteInput.entry
 
     def entry(file, *, again=False):
         if again:
-            folder.write_whole(name, content)
+            folder.write_bytes(name, content)
         return own(file, again=again)
 
     monkeypatch.setattr(RemoteInput, "entry", entry)
@@ -215,7 +215,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(folder, name, monkeypat
 
 
 def test_a_footer_other_than_planned_is_refused(folder):
-    folder.write_whole("a.parquet", parquet_bytes({"text": ["one", "two"]}))
+    folder.write_bytes("a.parquet", parquet_bytes({"text": ["one", "two"]}))
     (file,) = resolve_in(folder, "a.parquet").files
     piece = Piece(replace(file, footer_sha256="0" * 64), 0, 1)
     with pytest.raises(SourceError, match=r"a\.parquet changed .* footer .* run again"):
@@ -223,7 +223,7 @@ def test_a_footer_other_than_planned_is_refused(folder):
 
 
 def test_the_etag_identifies_a_file_or_else_its_time(folder):
-    folder.write_whole("a.jsonl", b"{}\n")
+    folder.write_bytes("a.jsonl", b"{}\n")
     (file,) = resolve_in(folder, "a.jsonl").files
     known = InputFile(path="a", size=3, etag="x", mtime_ns=5)
     check_unchanged(replace(file, size=3, etag="x", mtime_ns=6), known)

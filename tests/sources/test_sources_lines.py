@@ -444,7 +444,7 @@ def test_a_temporary_storage_failure_is_no_damage(monkeypatch, compression):
 
     data = compressed(b"".join(map(line_of, noise(2_000))), compression)
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    folder.write_whole("a", data)
+    folder.write_bytes("a", data)
 
     def fail(*_):
         raise TimeoutError

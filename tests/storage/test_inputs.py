@@ -39,7 +39,7 @@ def folder(request, tmp_path) -> Folder:
     url = str(tmp_path) if request.param == "local" else f"memory:///{uuid.uuid4().hex}"
     folder = Folder(url)
     for number, name in enumerate(NAMES):
-        folder.write_whole(name, b"x" * number)
+        folder.write_bytes(name, b"x" * number)
     return folder
 
 
@@ -91,7 +91,7 @@ def test_a_file_has_one_time_for_any_way_of_finding_it_with_nanoseconds_on_a_dis
     expected = InputFile(path=str(path), size=2, mtime_ns=moment)
     assert find_files(str(path)).files == (expected,)
     url = f"memory:///{uuid.uuid4().hex}"
-    Folder(url).write_whole("a", b"1")
+    Folder(url).write_bytes("a", b"1")
     named, listed = find_files(f"{url}/a").files, find_files(url).files
     assert named == listed
     assert named[0].mtime_ns is not None
@@ -122,8 +122,8 @@ def test_broken_links_and_names_that_are_not_utf8_are_refused(tmp_path):
 @pytest.mark.parametrize("operation", ["info", "ls"])
 def test_a_temporary_storage_failure_is_not_an_empty_store(path, operation, monkeypatch):
     url = f"memory:///{uuid.uuid4().hex}"
-    Folder(url).write_whole("a.parquet", b"1")
-    Folder(url).write_whole("web/1/a.parquet", b"1")
+    Folder(url).write_bytes("a.parquet", b"1")
+    Folder(url).write_bytes("web/1/a.parquet", b"1")
     file_system = fsspec.filesystem("memory", use_listings_cache=False)
     original = getattr(file_system, operation)
     calls = []

@@ -75,8 +75,8 @@ def uploads(folder) -> list:
 
 
 def test_a_found_object_has_its_size_and_etag(folder):
-    folder.write_whole("a/b.bin", b"abc")
-    folder.write_whole("c", b"")
+    folder.write_bytes("a/b.bin", b"abc")
+    folder.write_bytes("c", b"")
     (found,) = find_files(f"{folder.url}/*/b.*").files
     assert (found.path, found.size) == (folder.join("a/b.bin"), 3)
     assert found.etag == hashlib.md5(b"abc").hexdigest()
@@ -92,7 +92,7 @@ USES = {
         (file.path, file.size, file.etag) for file in find_files(folder.url).files
     ],
     "remove": lambda folder: folder.remove("a"),
-    "write": lambda folder: folder.write_whole("a", b"old"),
+    "write": lambda folder: folder.write_bytes("a", b"old"),
     "write new": lambda folder: folder.write_new("new", b"mine"),
 }
 
@@ -109,9 +109,9 @@ FAULTY_USES = [
 
 @pytest.mark.parametrize(("use", "fault"), FAULTY_USES)
 def test_every_operation_survives_two_failures_of_any_kind(folder, proxy, use, fault):
-    folder.write_whole("a", b"old")
+    folder.write_bytes("a", b"old")
     expected = USES[use](folder)
-    folder.write_whole("a", b"old")
+    folder.write_bytes("a", b"old")
     folder.remove("new")
     proxy.clear()
     proxy.fail(fault, fault, method="GET" if fault is Fault.TRUNCATE else None)
@@ -137,7 +137,7 @@ def test_a_permanent_failure_is_reported_with_url_and_attempts(folder, proxy, fa
 
 
 def test_forbidden_and_missing_objects_are_reported_at_once(folder, proxy):
-    folder.write_whole("a", b"1")
+    folder.write_bytes("a", b"1")
     for fault, errors, tries in (
         (Fault.FORBIDDEN, (PermissionError, SourceError), 5),
         (Fault.SLOW_DOWN, (TransientIOError,), 1),
@@ -157,7 +157,7 @@ def test_forbidden_and_missing_objects_are_reported_at_once(folder, proxy):
         with pytest.raises(FileNotFoundError, match=path):
             open_input(path)
     with pytest.raises(FileNotFoundError, match=r"cannot .* s3://nobucket/a.*create it, or change"):
-        Folder("s3://nobucket").write_whole("a", b"1")
+        Folder("s3://nobucket").write_bytes("a", b"1")
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_an_existing_name_is_refused_and_our_own_write_is_not(folder, proxy):
 
 @pytest.mark.parametrize("fault", [None, Fault.TRUNCATE])
 def test_a_file_that_changes_while_it_is_read_is_an_error(folder, proxy, small_reads, fault):
-    folder.write_whole("a", b"1" * 100_000)
+    folder.write_bytes("a", b"1" * 100_000)
     with open_input(folder.join("a")) as file:
         assert file.read(5) == b"11111"
-        folder.write_whole("a", b"2" * 100_000)
+        folder.write_bytes("a", b"2" * 100_000)
         if fault:
             proxy.fail(fault, method="GET")
         file.seek(50_000)
@@ -216,7 +216,7 @@ def test_a_source_is_read_byte_for_byte_despite_failures(
         write_parquet(path, texts(3000, seed=2), row_group_size=500)
         data = path.read_bytes()
     path.write_bytes(data)
-    folder.write_whole(name, data)
+    folder.write_bytes(name, data)
     stop = 6 if name == "a.parquet" else len(data)
     proxy.clear()
     proxy.fail(Fault.STALL, Fault.TRUNCATE, Fault.RESET, method="GET")
@@ -243,7 +243,7 @@ def test_a_long_file_is_uploaded_in_parts_that_its_client_retries(folder, proxy,
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.SLOW_DOWN])
 def test_a_failed_upload_leaves_nothing_visible(folder, proxy, small_parts, path, fault):
     folder = Folder(folder.url)
-    folder.write_whole("old", b"old")
+    folder.write_bytes("old", b"old")
     proxy.fail_always(fault, path=path, method="POST" if path == "uploadId" else None)
     for name in ("new", "old"):
         with pytest.raises(TransientIOError, match=folder.join(name)):
@@ -258,7 +258,7 @@ def test_a_long_file_that_fails_when_it_is_written_whole_leaves_nothing(folder, 
     folder = Folder(folder.url)
     proxy.fail_always(Fault.SLOW_DOWN, path="partNumber")
     with pytest.raises(TransientIOError, match=folder.join("a")):
-        folder.write_whole("a", bytes(2 * PART_BYTES))
+        folder.write_bytes("a", bytes(2 * PART_BYTES))
     proxy.clear()
     assert folder.list() == []
     assert uploads(folder) == []
@@ -313,7 +313,7 @@ def test_a_whole_job_on_s3_writes_what_it_writes_on_a_disk(proxy, folder, tmp_pa
     client(config_kwargs={"read_timeout": scaled(1)})
     write_corpus(tmp_path / "in")
     for path in (tmp_path / "in").rglob("*.*"):
-        folder.write_whole(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
+        folder.write_bytes(f"in/{path.relative_to(tmp_path / 'in')}", path.read_bytes())
     faults = [Fault.RESET, Fault.SLOW_DOWN, Fault.RESET_AFTER, Fault.TRUNCATE]
     proxy.clear()
     proxy.fail_always(*faults, period=29)
@@ -349,7 +349,7 @@ def test_small_blocks_of_a_count_file_are_fetched_for_any_block_size_of_the_stor
     folder, proxy, fetched, client
 ):
     client(config_kwargs=CLIENT)
-    folder.write_whole("a", bytes(4 * READ_BYTES))
+    folder.write_bytes("a", bytes(4 * READ_BYTES))
     with open_input(folder.join("a"), block_bytes=READ_BYTES // 4) as file:
         assert file.read(10) == bytes(10)
     assert sum(fetched) <= READ_BYTES
@@ -365,7 +365,7 @@ MIB = 1 << 20
 @pytest.mark.parametrize("at", [0, -1, 2 * MIB + 5, 3 * MIB, 4 * MIB])
 def test_opening_fetches_the_bytes_that_are_read_first(folder, fetched, proxy, at):
     data = random.Random(at).randbytes(3 * MIB)
-    folder.write_whole("a", data)
+    folder.write_bytes("a", data)
     proxy.clear()
     with open_input(folder.join("a"), at=at) as file:
         assert version_of(file).size == len(data)
@@ -380,8 +380,8 @@ def test_opening_fetches_the_bytes_that_are_read_first(folder, fetched, proxy, a
 
 
 def test_a_small_file_and_its_size_are_one_request_and_an_empty_file_two(folder, proxy):
-    folder.write_whole("a", b"abc")
-    folder.write_whole("b", b"")
+    folder.write_bytes("a", b"abc")
+    folder.write_bytes("b", b"")
     proxy.clear()
     with open_input(folder.join("a"), at=-1) as file:
         assert (file.seek(0, 2), file.seek(0), file.read()) == (3, 0, b"abc")
@@ -390,7 +390,7 @@ def test_a_small_file_and_its_size_are_one_request_and_an_empty_file_two(folder,
     with open_input(folder.join("b")) as file:
         assert (version_of(file).size, file.read()) == (0, b"")
     assert [method for method, _, _ in proxy.requests] == ["GET", "HEAD"]
-    folder.write_whole("c/d", b"abc")
+    folder.write_bytes("c/d", b"abc")
     proxy.clear()
     assert (folder.size("c/d"), folder.size("c"), folder.size("e")) == (3, None, None)
     assert [method for method, _, _ in proxy.requests] == ["HEAD"] * 3

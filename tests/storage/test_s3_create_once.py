@@ -59,7 +59,7 @@ def test_the_store_refuses_the_second_writer_and_keeps_the_object_of_the_first(f
 
 @pytest.mark.parametrize("left", [b"xyz", b"longer than it"], ids=["same size", "other size"])
 def test_other_bytes_are_removed_and_the_next_attempt_finds_the_name_free(folder, proxy, left):
-    folder.write_whole("a", left)
+    folder.write_bytes("a", left)
     with pytest.raises(TransientIOError, match=f"{folder.url}/a for now: other bytes"):
         write(folder, "a", SMALL)
     assert folder.list() == []

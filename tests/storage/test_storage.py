@@ -71,7 +71,7 @@ def test_after_an_error_no_file_exists(folder):
 
 @pytest.mark.parametrize("folder", ["local", "s3"], indirect=True)
 def test_a_file_keeps_its_content_until_the_new_one_is_complete(folder):
-    folder.write_whole("a", b"old")
+    folder.write_bytes("a", b"old")
     with pytest.raises(ZeroDivisionError):
         write_and_fail(folder, "a", ZeroDivisionError())
     assert folder.read_bytes("a") == b"old"
@@ -96,7 +96,7 @@ def test_two_writers_of_one_name_are_independent_and_not_listed(tmp_path):
 
 def test_a_long_name_leaves_room_for_the_temporary_one(tmp_path):
     name = "x" * 251 + ".bin"
-    Folder(str(tmp_path)).write_whole(name, b"1")
+    Folder(str(tmp_path)).write_bytes(name, b"1")
     assert Folder(str(tmp_path)).list() == [name]
 
 
@@ -104,7 +104,7 @@ def test_a_failed_rename_leaves_nothing(tmp_path):
     folder = Folder(str(tmp_path))
     (tmp_path / "a").mkdir()
     with pytest.raises(IsADirectoryError):
-        folder.write_whole("a", b"1")
+        folder.write_bytes("a", b"1")
     assert folder.list_temporaries() == []
 
 
@@ -122,14 +122,14 @@ def test_file_and_folder_are_synced_before_and_after_the_rename(tmp_path, monkey
 
     monkeypatch.setattr(os, "fsync", record_sync)
     monkeypatch.setattr(Path, "replace", record_replace)
-    Folder(str(tmp_path)).write_whole("a", b"1")
+    Folder(str(tmp_path)).write_bytes("a", b"1")
     assert events == ["file", "rename", "folder"]
 
 
 def test_the_mode_of_a_file_follows_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
-        Folder(str(tmp_path)).write_whole("a", b"1")
+        Folder(str(tmp_path)).write_bytes("a", b"1")
     finally:
         os.umask(before)
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
@@ -142,7 +142,7 @@ def test_a_full_disk_is_not_temporary_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fail)
     folder = Folder(str(tmp_path))
     with pytest.raises(DiskFullError) as caught:
-        folder.write_whole("a", b"1" * 2000)
+        folder.write_bytes("a", b"1" * 2000)
     assert not isinstance(caught.value, TransientIOError)
     for words in (str(tmp_path / "a"), "2.0 kB", "full", " free)", "resumes"):
         assert words in str(caught.value)
@@ -152,7 +152,7 @@ def test_a_full_disk_is_not_temporary_and_leaves_nothing(tmp_path, monkeypatch):
 
 def test_names_are_listed_sorted_at_any_depth_by_prefix(folder):
     for name in ["b", "a/c", "a/b/d", "a.x", "A", "é/1"]:
-        folder.write_whole(name, name.encode())
+        folder.write_bytes(name, name.encode())
     assert folder.list() == ["A", "a.x", "a/b/d", "a/c", "b", "é/1"]
     assert folder.list("a/") == ["a/b/d", "a/c"]
     assert folder.list("a/b") == ["a/b/d"]
@@ -182,7 +182,7 @@ def test_a_new_file_is_written_once_until_it_is_removed(folder):
 
 
 def test_a_folder_can_be_pickled(folder):
-    folder.write_whole("a", b"1")
+    folder.write_bytes("a", b"1")
     copy = pickle.loads(pickle.dumps(folder))
     assert copy.url == folder.url
     assert copy.read_bytes("a") == b"1"
@@ -223,7 +223,7 @@ def test_a_path_is_local_unless_it_has_another_scheme(url, expected):
 
 def test_an_input_is_read_with_any_sequence_of_reads_and_seeks(folder):
     data = bytes(range(256)) * 20_000
-    folder.write_whole("a", data)
+    folder.write_bytes("a", data)
     with open_input(folder.join("a")) as file, open_input(folder.join("a")) as other:
         assert other.seek(-3, os.SEEK_END) == len(data) - 3
         assert file.read(10) == data[:10]
@@ -317,7 +317,7 @@ def test_everything_below_a_prefix_is_removed(folder):
 def test_a_file_has_the_bytes_of_its_checksum(folder):
     write_checked(folder, "records/a.json", b"1")
     write_checked(folder, "records/b.json", b"2")
-    folder.write_whole("records/c.json", b"3")
+    folder.write_bytes("records/c.json", b"3")
     checksums = Checksums.of(folder, ["records/"])
     assert sorted(checksums.names) == ["records/a.json", "records/b.json"]
     digest = hashlib.sha256(b"1").hexdigest()
@@ -330,7 +330,7 @@ def test_a_file_has_the_bytes_of_its_checksum(folder):
 
 
 def test_a_verified_file_is_compared_when_it_was_read(folder):
-    folder.write_whole("a", bytes(100))
+    folder.write_bytes("a", bytes(100))
     right, wrong = folder.sha256("a"), "0" * 64
     with folder.open_verified("a", sha256=right) as file:
         assert file.read(3) == bytes(3)
@@ -345,9 +345,9 @@ def test_a_failed_check_keeps_what_was_published(folder):
     def fail():
         raise CorruptOutputError("not now")
 
-    folder.write_whole("a", b"1")
+    folder.write_bytes("a", b"1")
     with pytest.raises(CorruptOutputError, match="not now"):
-        folder.write_whole("a", b"2", check=fail)
+        folder.write_bytes("a", b"2", check=fail)
     assert folder.read_bytes("a") == b"1"
     assert folder.list() == ["a"]
     assert folder.list_temporaries() == []
@@ -387,7 +387,7 @@ LOCAL_OPERATIONS = {
     "read input": ("readv", lambda folder: content(open_input(folder.join("a")))),
     "read start": ("readv", lambda folder: read_start(folder.join("a"), 1)),
     "open": ("open", lambda folder: folder.read_bytes("a")),
-    "write": ("fsync", lambda folder: folder.write_whole("a", b"1")),
+    "write": ("fsync", lambda folder: folder.write_bytes("a", b"1")),
     "write new": ("fsync", write_new),
     "write new, link": ("link", write_new),
     "size": ("lstat", lambda folder: folder.size("a")),
@@ -399,7 +399,7 @@ LOCAL_OPERATIONS = {
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
 def test_errors_of_a_disk_or_nfs_are_retried(tmp_path, failing, name, operation, number):
     folder = Folder(str(tmp_path))
-    folder.write_whole("a", b"1")
+    folder.write_bytes("a", b"1")
     expected = operation(folder)
     failing(name, number, times=2)
     assert operation(folder) == expected
@@ -438,7 +438,7 @@ def test_a_new_file_whose_folder_failed_to_sync_was_published(tmp_path, monkeypa
 def test_a_read_only_disk_is_not_temporary_and_the_file_is_named(tmp_path, failing):
     failing("fsync", errno.EROFS, times=1)
     with pytest.raises(OSError, match=f"{tmp_path}/a") as caught:
-        Folder(str(tmp_path)).write_whole("a", b"1")
+        Folder(str(tmp_path)).write_bytes("a", b"1")
     assert caught.value.errno == errno.EROFS
     assert caught.value.filename == f"{tmp_path}/a"
 

@@ -239,7 +239,7 @@ class ShortFile:
 
 def test_a_truncated_response_is_never_the_end_of_a_file(waits, monkeypatch):
     folder = Folder(f"memory://{uuid.uuid4().hex}")
-    folder.write_whole("a", bytes(range(200)))
+    folder.write_bytes("a", bytes(range(200)))
     opened = []
     original = MemoryFileSystem._open
 

@@ -78,13 +78,13 @@ def made_output(root: Path | str, *sources: MadeSource, item_bytes: int = 2) -> 
             value = _record(source, number, name, documents, files)
             record = dump(value)
             record_name = f"part-{number:05d}-{'0' * 16}.json"
-            out.write_whole(f"{RECORDS}{source.name}/{source.split}/{record_name}", record)
+            out.write_bytes(f"{RECORDS}{source.name}/{source.split}/{record_name}", record)
             sha256 = hashlib.sha256(record).hexdigest()
             rows += shards_of(value, item_bytes=item_bytes, sha256=sha256)
     names = list(dict.fromkeys(source.name for source in sources))
     index = pack_shards_index(rows, sources=names)
-    out.write_whole(SHARDS_INDEX_NAME, index)
-    out.write_whole(MANIFEST_NAME, dump(_manifest(sources, names, index, len(rows), item_bytes)))
+    out.write_bytes(SHARDS_INDEX_NAME, index)
+    out.write_bytes(MANIFEST_NAME, dump(_manifest(sources, names, index, len(rows), item_bytes)))
     return out
 
 

@@ -121,7 +121,7 @@ def corpus_of(folder: Folder, slices: int) -> str:
         table = pa.table({"text": pa.array(texts(40, seed=number), pa.string())})
         sink = io.BytesIO()
         pq.write_table(table, sink, row_group_size=10)
-        folder.write_whole(f"in/{number:06}.parquet", sink.getvalue())
+        folder.write_bytes(f"in/{number:06}.parquet", sink.getvalue())
     return RECIPE.format(root=folder.url, slice_bytes=1000)
 
 
@@ -143,7 +143,7 @@ def upload(root: Path, url: str) -> Folder:
     folder = Folder(url)
     for path in sorted(root.rglob("*")):
         if path.is_file() and not path.relative_to(root).as_posix().startswith("run/"):
-            folder.write_whole(path.relative_to(root).as_posix(), path.read_bytes())
+            folder.write_bytes(path.relative_to(root).as_posix(), path.read_bytes())
     return folder
 
 

@@ -95,8 +95,8 @@ class VisionShards:
         """Write the other files of a job, and return the output folder."""
         settings = {"pics": self.settings}
         [expected] = expected_records(self._plan, settings)
-        self.out.write_whole(expected.record_name, to_json(self.values))
-        self.out.write_whole(PLAN_NAME, plan_to_json(self._plan))
+        self.out.write_bytes(expected.record_name, to_json(self.values))
+        self.out.write_bytes(PLAN_NAME, plan_to_json(self._plan))
         self.tokenizer.save(self.out.join(TOKENIZER_FOLDER))
         record = read_record(self.out, expected.record_name, ShardRecord)
         output = assemble(self._plan, [record], settings=settings, tokenizer=self.tokenizer)

@@ -232,13 +232,13 @@ def test_a_name_of_too_many_bytes_is_refused():
 
 def test_a_saved_tokenizer_loads_unchanged(tokenizer, tmp_path, monkeypatch):
     written = []
-    write = folder.Folder.write_whole
+    write = folder.Folder.write_bytes
 
     def noted(self, name, data):
         written.append(name)
         write(self, name, data)
 
-    monkeypatch.setattr(folder.Folder, "write_whole", noted)
+    monkeypatch.setattr(folder.Folder, "write_bytes", noted)
     path = tmp_path / "new" / "folder"
     tokenizer.save(path)
     assert written[-1] == "tokenizer.txt"

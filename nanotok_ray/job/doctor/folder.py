@@ -151,7 +151,7 @@ class _Probe:
 
     def _write(self) -> None:
         try:
-            self._timed("written", lambda: self.folder.write_whole(self.name, self.data))
+            self._timed("written", lambda: self.folder.write_bytes(self.name, self.data))
         except Exception as error:
             self.may_be_there = isinstance(error, TransientIOError)
             raise
