@@ -92,12 +92,19 @@ class Training:
         )
         return replace(self.settings, grounding=GROUNDING) if source.grounding else self.settings
 
-    def work(self, slice_: Slice, *, budget: int | None = None) -> CountWork:
+    def work(
+        self, slice_: Slice, *, budget: int | None = None, give_up_after: int | None = None
+    ) -> CountWork:
         """Return the task that counts a slice, up to `budget` code points if it is given."""
         settings = self.settings_of(slice_)
         if budget is not None:
             settings = replace(settings, budget=budget)
-        return CountWork(slice=slice_, settings=settings, work=self.recipe.output.work)
+        return CountWork(
+            slice=slice_,
+            settings=settings,
+            work=self.recipe.output.work,
+            give_up_after=give_up_after,
+        )
 
 
 def counted_sources(recipe: Recipe) -> list[SourceRecipe]:
@@ -174,44 +181,30 @@ class CountProgress:
     """
 
     training: Training
-    items: tuple[CountWork, ...]
-    stored: StoredRecords[CountRecord]
-    """The records that existed at the beginning."""
-    records: dict[str, Record[CountRecord]] = field(default_factory=dict)
-    """The records so far, by the name of the work."""
+    stored: StoredRecords[CountWork, CountRecord]
+    """The slices, and the records so far."""
     skipped: list[TaskResult] = field(default_factory=list)
     """The slices that failed, which are not counted again."""
 
     @classmethod
     def of(cls, training: Training, *, give_up_after: int | None = None) -> "Self":
         """Create the value with the records in the work folder."""
-        items = tuple(
-            replace(training.work(slice_), give_up_after=give_up_after)
-            for slice_ in training.slices
-        )
-        progress = cls(
-            training=training, items=items, stored=counts_results(items, CountRecord).find()
-        )
-        progress.add(items, progress.stored.records)
-        return progress
+        items = [training.work(slice_, give_up_after=give_up_after) for slice_ in training.slices]
+        return cls(training=training, stored=counts_results(items, CountRecord).find())
 
-    def add(
-        self, items: Sequence[CountWork], records: Sequence[Record[CountRecord] | None]
-    ) -> None:
-        """Add the records of slices that are counted; those of the others are None."""
-        pairs = zip(items, records, strict=True)
-        self.records |= {work.name: record for work, record in pairs if record is not None}
+    def add(self, stored: StoredRecords[CountWork, CountRecord]) -> None:
+        """Add the records of slices that were counted."""
+        self.stored = replace(self.stored, records={**self.stored.records, **stored.records})
+
+    def stored_of(self, items: Sequence[CountWork]) -> StoredRecords[CountWork, CountRecord]:
+        """Return some slices with their records so far."""
+        return replace(self.stored, items=items, damaged=())
 
     @property
     def limit(self) -> float:
         """The maximum number of code points."""
         limit = self.training.recipe.limits.max_chars
         return math.inf if limit is None else limit
-
-    def stored_of(self, items: Sequence[CountWork]) -> StoredRecords[CountRecord]:
-        """Return the records of slices so far."""
-        records = tuple(self.records.get(work.name) for work in items)
-        return StoredRecords(records=records, damaged=())
 
     def round(self) -> list[CountWork]:
         """Return the first slices that may reach the limit together, counted or not.
@@ -224,13 +217,13 @@ class CountProgress:
             if expected > self.limit:
                 break
             chosen.append(work)
-            record = self.records.get(work.name)
+            record = self.stored.records.get(work.record_name)
             expected += work.num_bytes * rate if record is None else record.value.code_points
         return chosen
 
     def missing(self) -> list[CountWork]:
         """Return the slices to count in the next round; none if the limit is reached."""
-        return [work for work in self.round() if work.name not in self.records]
+        return self.stored_of(self.round()).missing
 
     def selected(self) -> list[CountWork]:
         """Return the slices up to the limit, the last one cut if it exceeds the limit.
@@ -240,7 +233,7 @@ class CountProgress:
         total = 0
         selected: list[CountWork] = []
         for work in self._usable_items():
-            points = self.records[work.name].value.code_points
+            points = self.stored.records[work.record_name].value.code_points
             if total + points > self.limit:
                 return [*selected, self.training.work(work.slice, budget=int(self.limit) - total)]
             total += points
@@ -249,24 +242,23 @@ class CountProgress:
 
     def counted(self, items: Sequence[CountWork]) -> CountedSlices:
         """Return slices and their records; slices without a record are left out."""
-        items = [work for work in items if work.name in self.records]
-        records = tuple(self.records[work.name] for work in items)
+        done = self.stored_of(items).done
         return CountedSlices(
-            items=tuple(items),
-            records=records,
-            files=tuple((work.slice.source, f"{work.name}.arrow") for work in items),
-            keys=tuple(record.value.key for record in records),
+            items=tuple(work for work, _ in done),
+            records=tuple(record for _, record in done),
+            files=tuple((work.slice.source, f"{work.name}.arrow") for work, _ in done),
+            keys=tuple(work.key for work, _ in done),
             skipped=tuple(self.skipped),
         )
 
     def _usable_items(self) -> Iterator[CountWork]:
         skipped = {ended.task.argument.name for ended in self.skipped}
-        return (work for work in self.items if work.name not in skipped)
+        return (work for work in self.stored.items if work.name not in skipped)
 
     def _points_per_byte(self) -> float:
-        counted = [work for work in self.items if work.name in self.records]
-        num_bytes = sum(work.num_bytes for work in counted)
-        points = sum(self.records[work.name].value.code_points for work in counted)
+        counted = self.stored.done
+        num_bytes = sum(work.num_bytes for work, _ in counted)
+        points = sum(record.value.code_points for _, record in counted)
         return min(1.0, points / num_bytes) if num_bytes and points else 1.0
 
 
@@ -284,12 +276,14 @@ def count(training: Training, runtime: Runtime) -> CountedSlices:
         runtime.on_event(Note(text=note))
     progress.stored.remove_damaged(folder)
 
-    def run(items: Sequence[CountWork], stored: StoredRecords[CountRecord] | None = None) -> None:
+    def run(
+        items: Sequence[CountWork], stored: StoredRecords[CountWork, CountRecord] | None = None
+    ) -> None:
         skipped = len(progress.skipped)
         rules = slice_rules("count", folder, limits, after=after, skipped=skipped)
         stage = counts_stage("count", items, CountRecord, count_work, rules=rules)
         completed = complete(stage, runtime, stored=stored)
-        progress.add(items, completed.records)
+        progress.add(completed.stored)
         progress.skipped += completed.skipped
 
     is_complete = False
@@ -298,8 +292,8 @@ def count(training: Training, runtime: Runtime) -> CountedSlices:
         run(items, progress.stored_of(items))
         is_complete = not progress.missing()
     selected = progress.selected()
-    if selected and selected[-1].name not in progress.records:
-        run(selected[-1:])
+    if cut := progress.stored_of(selected).missing:
+        run(cut)
     return progress.counted(selected)
 
 

@@ -143,9 +143,7 @@ class ExportPlan:
     layout: Layout
     corpus: Corpus
     folder: Folder
-    items: tuple[ExportWork, ...]
-    stored: StoredRecords[ExportRecord]
-    """The records in the order of `works`."""
+    stored: StoredRecords[ExportWork, ExportRecord]
     is_complete: bool
     """Whether export.json exists for this layout, these options and this output."""
     is_published: bool
@@ -177,7 +175,6 @@ class ExportPlan:
             layout=layout,
             corpus=corpus,
             folder=target,
-            items=items,
             stored=_results(target, items).find(),
             is_complete=_is_complete(target, layout, corpus),
             is_published=target.exists(EXPORT_NAME) if is_published is None else is_published,
@@ -187,8 +184,7 @@ class ExportPlan:
     @property
     def todo(self) -> list[ExportWork]:
         """The units without a record, or whose files are missing."""
-        pairs = zip(self.items, self.stored.records, strict=True)
-        return [work for work, record in pairs if record is None]
+        return self.stored.missing
 
     @property
     def is_done(self) -> bool:
@@ -202,19 +198,19 @@ class ExportPlan:
         """
         if self.is_done:
             return self._result(read_export(self.folder))
-        begin(self.folder, self.corpus, _exported(self.items, self.stored.records))
-        records, units_done = self.stored.records, 0
+        stored, units_done = self.stored, 0
+        begin(self.folder, self.corpus, _exported(stored))
         if self.todo or self.reused:
             stage = Stage(
                 name=STAGE,
-                results=_results(self.folder, self.items),
+                results=_results(self.folder, stored.items),
                 tasks_of=lambda items: [_task(work) for work in items],
                 rules=TaskRules(fatal=(NanotokError,)),
                 check=self._check,
             )
-            completed = complete(stage, runtime, stored=self.stored)
-            records, units_done = completed.records, len(completed.made)
-        exported = _exported(self.items, records)
+            completed = complete(stage, runtime, stored=stored)
+            stored, units_done = completed.stored, len(completed.made)
+        exported = _exported(stored)
         self._check_output()  # files of a job that runs now would look like orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, joint)
@@ -227,8 +223,7 @@ class ExportPlan:
     @property
     def reused(self) -> list[ExportWork]:
         """The finished units that an unfinished export has left, whose files must be checked."""
-        pairs = zip(self.items, self.stored.records, strict=True)
-        return [work for work, record in pairs if record is not None and self._must_check(work)]
+        return [work for work, _ in self.stored.done if self._must_check(work)]
 
     def _must_check(self, work: ExportWork) -> bool:
         """Return whether the files of a finished unit must be read.
@@ -266,15 +261,8 @@ def _results(target: Folder, items: Sequence[ExportWork]) -> Results[ExportWork,
     return Results(items=items, folder=target, kind=ExportRecord, below=("",))
 
 
-def _exported(
-    items: Sequence[ExportWork], records: Sequence[Record[ExportRecord] | None]
-) -> list[ExportedUnit]:
-    pairs = zip(items, records, strict=True)
-    return [
-        ExportedUnit(unit=work.unit, record=record.value)
-        for work, record in pairs
-        if record is not None
-    ]
+def _exported(stored: StoredRecords[ExportWork, ExportRecord]) -> list[ExportedUnit]:
+    return [ExportedUnit(unit=work.unit, record=record.value) for work, record in stored.done]
 
 
 def _is_complete(target: Folder, layout: Layout, corpus: Corpus) -> bool:

@@ -140,7 +140,7 @@ class JobPlan:
         """The records of slices that an unfinished run has tokenized, whose files are checked."""
         if self.tokenizing is None or self.published:
             return []
-        return [record for record in self.tokenizing.records if record is not None]
+        return self.tokenizing.records
 
     def tokenizing_with(self, tokenizer: Tokenizer) -> TokenizePlan:
         """Return the slices to tokenize with the tokenizer that was learned."""
@@ -187,7 +187,7 @@ def stage_plans(plan: JobPlan) -> dict[str, StagePlan]:
     stages: dict[str, StagePlan] = {}
     if training is not None:
         is_there = training.tokenizer is not None
-        done = len(training.progress.records)
+        done = len(training.progress.stored.records)
         stages["count"] = _stage_of_slices(todo["count"], done=done)
         stages["learn"] = StagePlan(todo=int(not is_there), done=int(is_there))
         if also := plan.recipe.tokenizer.also:
@@ -269,7 +269,7 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
     if plan.training is not None and plan.tokenizer is None:
         if stages["count"].todo:
             yield _planned("count", last, size=stages["count"].bytes or 0)
-        if len(plan.training.progress.items) > MERGE_ABOVE:
+        if len(plan.training.progress.stored.items) > MERGE_ABOVE:
             yield _planned("merge", last)
         yield _planned("reduce", last)
         yield _planned("learn", last)
@@ -354,7 +354,7 @@ def _training_notes(plan: TrainingPlan) -> Iterator[str]:
         yield (
             f"limits.max_chars limits counting to {quantity(len(plan.count), 'slice')} at first, "
             "then to as many more as are needed to reach the limit, at most "
-            f"{len(plan.progress.items) - len(plan.progress.records):,} in all"
+            f"{len(plan.progress.stored.missing):,} in all"
         )
 
 
@@ -391,7 +391,7 @@ def _pending_notes(announced: JobPlan) -> Iterator[str]:
         return
     tokenizing = announced.tokenizing_with(former)
     yield from setting_changes(announced.published, tokenizing.settings)
-    todo, slices = len(tokenizing.todo), len(tokenizing.expected)
+    todo, slices = len(tokenizing.todo), len(tokenizing.stored.items)
     max_size = recipe.tokenizer.vocab_size + len(recipe.tokenizer.extend)
     if former.get_vocab_size() <= max_size and todo < slices:
         yield (
@@ -402,10 +402,9 @@ def _pending_notes(announced: JobPlan) -> Iterator[str]:
 
 def _published(tokenizing: TokenizePlan, out: Folder, frozen: bytes | None) -> Output | None:
     """Return the published output if it is complete and has exactly this plan, else None."""
-    records = [record for record in tokenizing.records if record is not None]
     if tokenizing.todo or frozen != plan_to_json(tokenizing.plan):
         return None
-    output = tokenizing.output(records)
+    output = tokenizing.output(tokenizing.records)
     names = {MANIFEST_NAME: output.manifest_bytes, SHARDS_INDEX_NAME: output.shards_index}
     is_same = all(out.exists(name) and out.read_bytes(name) == data for name, data in names.items())
     return output if is_same else None

@@ -56,8 +56,10 @@ from nanotok_ray.job.tokenize import TokenizePlan, tokenize
 from nanotok_ray.job.training import sizes_not_reached, train
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import (
+    ExpectedSlice,
     Output,
     Record,
+    StoredRecords,
     Verification,
     remove_temporaries,
     verify_output,
@@ -211,8 +213,7 @@ class _Run:
         plan = self.plan
         assert plan.tokenizer is not None
         if plan.output is not None and plan.tokenizing is not None:
-            records = [record for record in plan.tokenizing.records if record is not None]
-            self._check(plan.output, plan.tokenizing, records)
+            self._check(plan.output, plan.tokenizing.stored)
         exports = self._export(plan.exports)
         if not self.out.exists(REPORT_PAGE_NAME) and runs_in(self.out):
             self._write_page()  # the last run was stopped before it wrote the page
@@ -291,9 +292,8 @@ class _Run:
             is_published=bool(self.plan.published),
             same_pass=export_pass,
         )
-        records = [record for record in completed.records if record is not None]
-        output = tokenizing.output(records)
-        self._check(output, tokenizing, records)
+        output = tokenizing.output([record for _, record in completed.stored.done])
+        self._check(output, completed.stored)
         totals = output.manifest.totals
         for note in (*unused_notes(totals["all"].unused_text), *empty_split_notes(totals)):
             self._note(note)
@@ -394,7 +394,7 @@ class _Run:
         tokenizing = self.plan.tokenizing
         if tokenizing is None or not self.plan.published:
             return 0
-        return sum(record is not None for record in tokenizing.records)
+        return len(tokenizing.records)
 
     def _end(self) -> None:
         """Write the report page and remove what killed processes left."""
@@ -417,9 +417,7 @@ class _Run:
                 )
             )
 
-    def _check(
-        self, output: Output, tokenizing: TokenizePlan, records: Sequence[Record[ShardRecord]]
-    ) -> None:
+    def _check(self, output: Output, stored: StoredRecords[ExpectedSlice, ShardRecord]) -> None:
         totals = output.manifest.totals["all"]
         if totals.documents.in_ == 0:
             number = len(list(self.plan.plan.slices()))
@@ -427,15 +425,13 @@ class _Run:
                 f"no documents in {quantity(number, 'slice')}: the files are empty; check `paths` "
                 "in the recipe"
             )
-        slices = [expected.slice for expected in tokenizing.expected]
+        records = [(expected.slice, record) for expected, record in stored.done]
         check_limits(
             documents=totals.documents.in_,
             quarantined=totals.quarantined,
             limits=self.recipe.limits,
             where=self.out.join(QUARANTINE.rstrip("/")),
-            first=lambda tails: first_quarantined(
-                self.out, zip(slices, records, strict=True), tails=tails
-            ),
+            first=lambda tails: first_quarantined(self.out, records, tails=tails),
         )
 
     def _verify(self, output: Output) -> Verification:

@@ -180,7 +180,9 @@ def sum_parts(summed: WeightedCounts, runtime: Runtime) -> WeightedCounts:
     if not items:
         return summed
     stage = counts_stage("reduce", items, SumRecord, reduce_work, rules=_RULES)
-    return replace(summed, parts=tuple(filter(None, complete(stage, runtime).records)))
+    return replace(
+        summed, parts=tuple(record for _, record in complete(stage, runtime).stored.done)
+    )
 
 
 def reduce_items(summed: WeightedCounts) -> list[ReduceWork]:
@@ -270,12 +272,12 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
     """
     training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
     progress = CountProgress.of(training)
-    items: list[CountsWork] = [*progress.items]
+    items: list[CountsWork] = [*progress.stored.items]
     if not progress.missing():
         selected = progress.selected()
-        if selected:
-            progress.add(selected, counts_results(selected, CountRecord).find().records)
         items += selected
-        if all(work.name in progress.records for work in selected):
+        stored = counts_results(selected, CountRecord).find() if selected else progress.stored
+        if not stored.missing:
+            progress.add(stored)
             items += _later_items(training, progress.counted(selected))
     return frozenset(work.name for work in items)

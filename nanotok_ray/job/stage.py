@@ -84,11 +84,11 @@ class Stage(Generic[_Item, R]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StageResult(Generic[R]):
-    """The records of a stage that has run."""
+class StageResult(Generic[_Item, R]):
+    """The items and the records of a stage that has run."""
 
-    records: tuple[Record[R] | None, ...]
-    """In the order of the items; None for an item that failed and may be skipped."""
+    stored: StoredRecords[_Item, R]
+    """An item that failed and may be skipped has no record."""
     made: frozenset[str]
     """The names of the records of the items that this run has made."""
     skipped: tuple[TaskResult, ...]
@@ -96,8 +96,8 @@ class StageResult(Generic[R]):
 
 
 def complete(
-    stage: Stage[_Item, R], runtime: Runtime, *, stored: StoredRecords[R] | None = None
-) -> StageResult[R]:
+    stage: Stage[_Item, R], runtime: Runtime, *, stored: StoredRecords[_Item, R] | None = None
+) -> StageResult[_Item, R]:
     """Run the tasks of the items that are not done, and return the records of all items.
 
     Damaged records are removed, and those of damaged files; their items are made again. Requires a
@@ -120,8 +120,7 @@ def complete(
             runtime.on_event(Note(text=note))
     stored.remove_damaged(results.folder)
     stored = _checked(stage, stored, runtime)
-    pairs = zip(results.items, stored.records, strict=True)
-    todo = [item for item, record in pairs if record is None]
+    todo = stored.missing
     tasks = stage.tasks_of(todo)
     skipped = run_stage(
         stage.name,
@@ -136,40 +135,41 @@ def complete(
             without_record.append(ended.task.argument)
         else:
             stage.leave_out(ended)
-    made = replace(results, items=todo).find() if todo else StoredRecords(records=(), damaged=())
-    for item, record in zip(todo, made.records, strict=True):
-        if record is None and item not in without_record:
+    made = replace(results, items=todo).find() if todo else stored
+    for item in made.missing:
+        if item not in without_record:
             state = "damaged" if item.record_name in made.damaged else "missing"
             raise CorruptOutputError(
                 f"{results.folder.join(item.record_name)} was written by a worker, and it or a "
                 f"file that it names is {state} here; is the folder on storage that every node "
                 "shares, and does no other process write to it?"
             )
-    again = iter(made.records)
-    records = tuple(next(again) if record is None else record for record in stored.records)
-    names = frozenset(item.record_name for item in todo)
-    return StageResult(records=records, made=names, skipped=tuple(skipped))
+    return StageResult(
+        stored=replace(stored, records={**stored.records, **made.records}),
+        made=frozenset(item.record_name for item in todo),
+        skipped=tuple(skipped),
+    )
 
 
 def _checked(
-    stage: Stage[_Item, R], stored: StoredRecords[R], runtime: Runtime
-) -> StoredRecords[R]:
+    stage: Stage[_Item, R], stored: StoredRecords[_Item, R], runtime: Runtime
+) -> StoredRecords[_Item, R]:
     """Remove the records whose files have changed since an unfinished run wrote them."""
-    tasks: dict[int, Task] = {}
-    records = list(stored.records)
-    for index, (item, record) in enumerate(zip(stage.results.items, records, strict=True)):
-        task = None if record is None or stage.check is None else stage.check(item, record)
+    tasks: dict[str, Task] = {}
+    for item, record in stored.done if stage.check is not None else ():
+        task = stage.check(item, record) if stage.check is not None else None
         if task is not None:
-            tasks[index] = task
+            tasks[item.record_name] = task
     if not tasks:
         return stored
+    records = dict(stored.records)
     checks = run_checks(REUSE_STAGE, list(tasks.values()), runtime)
-    for index, check in zip(tasks, checks, strict=True):
+    for name, check in zip(tasks, checks, strict=True):
         for problem in check.result[:1]:
             runtime.on_event(Note(text=f"{problem}; its result is made again"))
-            stage.results.folder.remove(stage.results.items[index].record_name)
-            records[index] = None
-    return replace(stored, records=tuple(records))
+            stage.results.folder.remove(name)
+            del records[name]
+    return replace(stored, records=records)
 
 
 def run_checks(

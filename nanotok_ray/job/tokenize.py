@@ -147,26 +147,21 @@ class TokenizePlan:
     plan: Plan
     settings: Mapping[str, ShardSettings]
     tokenizer: Tokenizer
-    expected: tuple[ExpectedSlice, ...]
-    stored: StoredRecords[ShardRecord]
-    """The existing records in the order of `expected`, without those of skipped slices."""
+    stored: StoredRecords[ExpectedSlice, ShardRecord]
+    """The slices with their keys, and the existing records without those of skipped slices."""
     limits: LimitsRecipe
     give_up_after: int | None
     """The number of documents, all bad, after which the limits are exceeded; None: no number."""
 
     @property
-    def records(self) -> tuple[Record[ShardRecord] | None, ...]:
-        """The existing records in the order of `expected`; None for a slice to tokenize."""
-        return self.stored.records
+    def records(self) -> list[Record[ShardRecord]]:
+        """The existing records in the order of the slices."""
+        return [record for _, record in self.stored.done]
 
     @property
     def todo(self) -> list[ExpectedSlice]:
         """The slices without a record, or whose files are missing."""
-        return [
-            expected
-            for expected, record in zip(self.expected, self.records, strict=True)
-            if record is None
-        ]
+        return self.stored.missing
 
     @property
     def facts(self) -> OutputFacts:
@@ -183,15 +178,12 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     settings = {source.name: shard_settings(recipe, source, tokenizer) for source in recipe.sources}
     expected = tuple(expected_records(plan, settings))
     stored = _results(out, expected, tokenizer).find()
-    records = [
-        None if record is None or is_skipped(record) else record for record in stored.records
-    ]
+    records = {name: record for name, record in stored.records.items() if not is_skipped(record)}
     return TokenizePlan(
         plan=plan,
         settings=settings,
         tokenizer=tokenizer,
-        expected=expected,
-        stored=replace(stored, records=tuple(records)),
+        stored=replace(stored, records=records),
         limits=recipe.limits,
         give_up_after=give_up_after(recipe.limits, plan.slices()),
     )
@@ -215,7 +207,7 @@ def tokenize(
     *,
     is_published: bool = False,
     same_pass: SamePass | None = None,
-) -> StageResult[ShardRecord]:
+) -> StageResult[ExpectedSlice, ShardRecord]:
     """Tokenize the unfinished slices and return the records of all slices; requires a session.
 
     With `same_pass` workers also export each slice that they tokenize. Unless the output was
@@ -250,7 +242,7 @@ def tokenize(
 
     stage = Stage(
         name="tokenize",
-        results=_results(out, tokenizing.expected, tokenizing.tokenizer),
+        results=_results(out, tokenizing.stored.items, tokenizing.tokenizer),
         tasks_of=lambda todo: [_task(group, tokenizing, out, same_pass) for group in _reads(todo)],
         rules=slice_rules("tokenize", out, tokenizing.limits, after=tokenizing.give_up_after),
         check=None if is_published else check,

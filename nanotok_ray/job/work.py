@@ -6,7 +6,7 @@ returns a few numbers for the progress; the result is the record in storage.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nanotok_ray.counts import (
@@ -70,16 +70,17 @@ class CountWork(CountsWork):
     settings: CountSettings
     give_up_after: int | None = None
     """The number of documents after which reading stops if all are bad; None: never."""
+    key: str = field(init=False)
+    """Hash of everything that the counts depend on."""
+
+    def __post_init__(self) -> None:
+        """Compute the key."""
+        object.__setattr__(self, "key", self.settings.key(self.slice))
 
     @property
     def name(self) -> str:
         """The path of the count file in the work folder, without suffix."""
         return f"counts/{self.slice.source}/{self.slice.name_for(self.key)}"
-
-    @property
-    def key(self) -> str:
-        """Hash of everything that the counts depend on."""
-        return self.settings.key(self.slice)
 
     @property
     def num_bytes(self) -> int:

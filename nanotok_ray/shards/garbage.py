@@ -104,7 +104,7 @@ def _named(out: Folder) -> tuple[set[str], list[Record[ShardRecord]]]:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = manifest.settings
     expected = list(expected_records(plan_from_json(data), settings))
-    records = list(filter(None, slice_results(out, expected).find().records))
+    records = list(slice_results(out, expected).find().records.values())
     if digest_of(record.sha256 for record in records) != manifest.records_sha256:
         raise CorruptOutputError(_not_named(out, RECORDS))
     return set(settings), records

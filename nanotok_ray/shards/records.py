@@ -91,27 +91,6 @@ def write_record(folder: Folder, name: str, record: AnyRecord) -> None:
     write_checked(folder, name, dump(record))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredRecords(Generic[R]):
-    """The records of finished results, and the damaged ones."""
-
-    records: tuple[Record[R] | None, ...]
-    """The record of each result; None if it is unfinished or its record is damaged."""
-    damaged: tuple[str, ...]
-    """The names of the records that are not as they were written, or contradict themselves. They
-    must be removed before their results are made again."""
-
-    def notes(self, folder: Folder) -> Iterator[str]:
-        """Yield a note on each damaged record."""
-        for name in self.damaged:
-            yield f"{folder.join(name)} is damaged; its result is made again"
-
-    def remove_damaged(self, folder: Folder) -> None:
-        """Remove the damaged records."""
-        for name in self.damaged:
-            folder.remove(name)
-
-
 class Keyed(Protocol):
     """An item whose result is files and a record."""
 
@@ -125,6 +104,39 @@ class Keyed(Protocol):
 
 
 _Item = TypeVar("_Item", bound=Keyed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRecords(Generic[_Item, R]):
+    """Keyed items, and the records of those whose results are finished."""
+
+    items: Sequence[_Item]
+    records: Mapping[str, Record[R]]
+    """The records by name; none for a result that is unfinished or whose record is damaged."""
+    damaged: tuple[str, ...] = ()
+    """The names of the records that are not as they were written, or contradict themselves. They
+    must be removed before their results are made again."""
+
+    @property
+    def missing(self) -> list[_Item]:
+        """The items without a record."""
+        return [item for item in self.items if item.record_name not in self.records]
+
+    @property
+    def done(self) -> list[tuple[_Item, Record[R]]]:
+        """The other items with their records."""
+        pairs = ((item, self.records.get(item.record_name)) for item in self.items)
+        return [(item, record) for item, record in pairs if record is not None]
+
+    def notes(self, folder: Folder) -> Iterator[str]:
+        """Yield a note on each damaged record."""
+        for name in self.damaged:
+            yield f"{folder.join(name)} is damaged; its result is made again"
+
+    def remove_damaged(self, folder: Folder) -> None:
+        """Remove the damaged records."""
+        for name in self.damaged:
+            folder.remove(name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,7 +155,7 @@ class Results(Generic[_Item, R]):
     published: Mapping[str, str] = field(default_factory=dict)
     """The sha256 (hex) of records by name, for records without a checksum."""
 
-    def find(self) -> StoredRecords[R]:
+    def find(self) -> StoredRecords[_Item, R]:
         """Find the records whose files exist with their sizes, by a few listings."""
         sizes = {name: size for top in self.below for name, size in self.folder.sizes(top).items()}
         names = [item.record_name for item in self.items]
@@ -171,8 +183,9 @@ class Results(Generic[_Item, R]):
             return record if is_there else None
 
         with ThreadPoolExecutor(max_workers=READERS) as pool:
-            records = tuple(pool.map(read, self.items))
-        return StoredRecords(records=records, damaged=tuple(sorted(damaged)))
+            stored = list(filter(None, pool.map(read, self.items)))
+        records = {record.name: record for record in stored}
+        return StoredRecords(items=self.items, records=records, damaged=tuple(sorted(damaged)))
 
 
 def slice_results(
