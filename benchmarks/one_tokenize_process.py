@@ -65,12 +65,7 @@ def works_of(recipe: Recipe, out: str) -> list[TokenizeWork]:
     tokenizer = Tokenizer.load(recipe.tokenizer.path)
     tokenizing = tokenizing_of(recipe, make_plan(recipe), tokenizer, Folder(out))
     return [
-        TokenizeWork(
-            slice=each.slice,
-            settings=tokenizing.settings[each.slice.source],
-            out=out,
-            tokenizer=recipe.tokenizer.path,
-        )
+        TokenizeWork(expected=(each,), out=out, tokenizer=recipe.tokenizer.path)
         for each in tokenizing.todo
     ]
 

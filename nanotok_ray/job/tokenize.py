@@ -226,7 +226,7 @@ def tokenize(
         work: TokenizeWork = ended.task.argument
         for expected in work.expected:
             if tokenized_record(out, expected) is None:
-                record = _skip(expected.slice, work.settings, out)
+                record = _skip(expected.slice, expected.settings, out)
                 write_record(out, expected.record_name, record)
         runtime.on_event(Note(text=f"skipped in the shards:{format_failure(ended)}"))
 
@@ -263,9 +263,7 @@ def _skip(slice_: Slice, settings: ShardSettings, out: Folder) -> ShardRecord:
     """Write the quarantine file of a skipped slice, and return its record."""
     try:
         return skip_slice(slice_, settings, out=out)
-    except (
-        TransientIOError
-    ):  # the quarantine file of a failed attempt had this name and is removed now
+    except TransientIOError:  # another file had the name of the quarantine file, and is removed now
         return skip_slice(slice_, settings, out=out)
 
 
@@ -277,9 +275,7 @@ def _task(
 ) -> Task:
     slice_ = expected[0].slice
     work = TokenizeWork(
-        slice=slice_,
-        other_split=expected[1].slice if expected[1:] else None,
-        settings=tokenizing.settings[slice_.source],
+        expected=tuple(expected),
         out=out.url,
         tokenizer=out.inside(TOKENIZER_FOLDER),
         same_pass=same_pass,

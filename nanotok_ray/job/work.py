@@ -31,7 +31,7 @@ from nanotok_ray.shards import (
     write_record,
 )
 from nanotok_ray.shards.check import SliceWork, check_files, check_slice, record_problems
-from nanotok_ray.shards.settings import Vocabulary, shard_key
+from nanotok_ray.shards.settings import Vocabulary
 from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
@@ -139,12 +139,10 @@ class ReduceWork(CountsWork):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenizeWork:
-    """The argument of `tokenize_work`: a slice to tokenize."""
+    """The argument of `tokenize_work`: a slice to tokenize, or both splits of the same pieces."""
 
-    slice: Slice
-    other_split: Slice | None = None
-    """The val slice of the same pieces, if both are written from one read."""
-    settings: ShardSettings
+    expected: tuple[ExpectedSlice, ...]
+    """The slices, with the same settings."""
     out: str
     """URL of the output folder."""
     tokenizer: str
@@ -155,10 +153,14 @@ class TokenizeWork:
     """Same as in `CountWork`."""
 
     @property
-    def expected(self) -> list[ExpectedSlice]:
-        """The slice, or the slices of both splits, with keys."""
-        slices = [self.slice] if self.other_split is None else [self.slice, self.other_split]
-        return [ExpectedSlice(slice=slice_, settings=self.settings) for slice_ in slices]
+    def slice(self) -> Slice:
+        """The first slice."""
+        return self.expected[0].slice
+
+    @property
+    def settings(self) -> ShardSettings:
+        """The settings of the shards."""
+        return self.expected[0].settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,7 +250,7 @@ def tokenize_work(work: TokenizeWork) -> int | AllBad:
     records = {expected: tokenized_record(folder, expected) for expected in work.expected}
     done = [record.value for record in records.values() if record is not None]
     todo = [expected for expected, record in records.items() if record is None]
-    listed = quarantine_name(work.slice, shard_key(work.slice, work.settings))
+    listed = quarantine_name(work.slice, work.expected[0].key)
     if todo:
         try:
             done += _tokenize(todo, work, folder)

@@ -37,6 +37,7 @@ from nanotok_ray.job.summary import read_summary
 from nanotok_ray.job.task import SharedFolder, Task, TaskResult
 from nanotok_ray.job.work import TokenizeWork, tokenize_work
 from nanotok_ray.recipe import LearnerRecipe
+from nanotok_ray.shards import ExpectedSlice
 from nanotok_ray.sources import make_plan
 from nanotok_ray.storage import Folder, LocalStore, RemoteStore
 from nanotok_ray.tokenizer import Tokenizer
@@ -59,7 +60,8 @@ def work(tmp_path):
     tokenizer.save(folder)
     plan = make_plan(recipe(tmp_path / "in", out))
     settings = shard_settings(tokenizer)
-    return TokenizeWork(slice=next(plan.slices()), settings=settings, out=out, tokenizer=folder)
+    expected = ExpectedSlice(slice=next(plan.slices()), settings=settings)
+    return TokenizeWork(expected=(expected,), out=out, tokenizer=folder)
 
 
 def records(tmp_path):
