@@ -43,7 +43,7 @@ class Holder:
             boot=_read("/proc/sys/kernel/random/boot_id"),
             pid_namespace=_link("/proc/self/ns/pid"),
             pid=os.getpid(),
-            started=_process(os.getpid())[1],
+            started=process_state(os.getpid())[1],
             ray_job=_ray_job(),
         )
 
@@ -65,7 +65,7 @@ class Holder:
         """Return whether a PID identifies the process also for `me`, and the process has ended."""
         if not self._is_beside(me):
             return False
-        state, started = _process(self.pid)
+        state, started = process_state(self.pid)
         return state in {"", "Z", "X"} or started != self.started
 
     def _was_before_a_restart(self, me: "Self") -> bool:
@@ -79,6 +79,12 @@ class Holder:
         return is_same and is_outside and bool(self.boot) and bool(me.boot) and self.boot != me.boot
 
 
+def process_state(pid: int) -> tuple[str, str]:
+    """Return the state and the start time of a process, or empty strings if none exists."""
+    stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return (stat[0], stat[_START_FIELD]) if len(stat) > _START_FIELD else ("", "")
+
+
 def _ray_job() -> str:
     """Return the job of this driver, or an empty string without Ray."""
     ray = sys.modules.get("ray")  # the session imports it, after setting its environment
@@ -89,12 +95,6 @@ def _ray_job() -> str:
     except Exception:  # Ray does not report it, for any reason
         return ""
     return job
-
-
-def _process(pid: int) -> tuple[str, str]:
-    """Return the state and the start time of a process, or empty strings if none exists."""
-    stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return (stat[0], stat[_START_FIELD]) if len(stat) > _START_FIELD else ("", "")
 
 
 def _read(path: str) -> str:
