@@ -1,6 +1,6 @@
 """The plan of a command as data, which a job executes and a dry run prints."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -410,10 +410,13 @@ def _published(tokenizing: TokenizePlan, out: Folder, frozen: bytes | None) -> O
     return output if is_same else None
 
 
+def reads_of(slices: Iterable[Slice]) -> list[Slice]:
+    """Return one slice for each read of pieces, as both splits of a share are read together."""
+    return list({slice_.reads: slice_ for slice_ in slices}.values())
+
+
 def _stage_of_slices(todo: Sequence[Slice], *, done: int) -> StagePlan:
-    sizes = {
-        slice_.reads: slice_.num_bytes for slice_ in todo
-    }.values()  # both splits of a share are read once
+    sizes = [slice_.num_bytes for slice_ in reads_of(todo)]
     return StagePlan(
         todo=len(todo),
         done=done,

@@ -14,9 +14,9 @@ from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import PLAN_NAME, StageTime
 from nanotok_ray.job.doctor.machine import space_for
 from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
-from nanotok_ray.job.forecast import MIN_SECONDS
+from nanotok_ray.job.forecast import MIN_SECONDS, TEXT_STAGES
 from nanotok_ray.job.frozen_plan import freeze
-from nanotok_ray.job.job_plan import JobPlan, decide
+from nanotok_ray.job.job_plan import JobPlan, decide, reads_of
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.plan_text import Estimate, FrozenPlan, StageEstimate
 from nanotok_ray.recipe import Recipe
@@ -28,8 +28,6 @@ from nanotok_ray.units import few
 
 OTHER_SECONDS = 10.0
 """Seconds of a job outside of its stages, measured on two CPUs with a local Ray: 8 to 13."""
-
-STAGES = ("count", "tokenize")
 
 SAMPLE_BYTES = 8 << 20
 SAMPLE_SECONDS = 1.0
@@ -66,7 +64,7 @@ def given_rates(megabytes_per_second: float) -> dict[str, Rate]:
     """Return the same rate of one CPU for both stages."""
     basis = "as given by --rate"
     rate = Rate(bytes_per_second=megabytes_per_second * 1e6, is_per_cpu=True, basis=basis)
-    return dict.fromkeys(STAGES, rate)
+    return dict.fromkeys(TEXT_STAGES, rate)
 
 
 def rates_of_run(stages: Mapping[str, StageTime]) -> dict[str, Rate]:
@@ -81,7 +79,7 @@ def rates_of_run(stages: Mapping[str, StageTime]) -> dict[str, Rate]:
             is_per_cpu=False,
             basis="as in the last run, with the CPUs it had",
         )
-        for name in STAGES
+        for name in TEXT_STAGES
         if name in stages and stages[name].bytes and stages[name].seconds >= MIN_SECONDS
     }
 
@@ -199,7 +197,7 @@ def plan_job(
     cpus = cpus or usable_cpus()
     stages = _stage_estimates(announced, rates, last=last, cpus=cpus)
     tokenized: Counter[str] = Counter()
-    for slice_ in _reads(announced.todo.get("tokenize", ())):
+    for slice_ in reads_of(announced.todo.get("tokenize", ())):
         tokenized[slice_.kind] += slice_.num_bytes
     counted = sum(slice_.num_bytes for slice_ in announced.todo.get("count", ()))
     spaces = space_for(recipe, counted=counted, tokenized=tokenized)
@@ -216,7 +214,7 @@ def _rates(
     rate: float | None,
     on_event: OnEvent,
 ) -> dict[str, Rate]:
-    needed = {stage for stage in STAGES if announced.todo.get(stage)}
+    needed = {stage for stage in TEXT_STAGES if announced.todo.get(stage)}
     if rate is not None:
         return given_rates(rate)
     known = rates_of_run(last)
@@ -245,7 +243,7 @@ def _stage_estimates(
 ) -> dict[str, StageEstimate]:
     """Estimate the stages that have slices to process, learning, and the rest of the job."""
     stages: dict[str, StageEstimate] = {}
-    for stage in STAGES:
+    for stage in TEXT_STAGES:
         if slices := announced.todo.get(stage):
             stages[stage] = _of_slices(slices, rates.get(stage), cpus=cpus)
     if announced.training is not None and announced.tokenizer is None:
@@ -261,13 +259,13 @@ def _stage_estimates(
 
 def _total(stages: Mapping[str, StageEstimate]) -> float | None:
     """Return the seconds of all stages; None if those of a stage with slices are unknown."""
-    if any(name in STAGES and stage.seconds is None for name, stage in stages.items()):
+    if any(name in TEXT_STAGES and stage.seconds is None for name, stage in stages.items()):
         return None
     return round(sum(stage.seconds or 0.0 for stage in stages.values()), 1)
 
 
 def _of_slices(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> StageEstimate:
-    reads = _reads(slices)
+    reads = reads_of(slices)
     if rate is None:
         return StageEstimate(seconds=None, from_="unknown", tasks=len(reads))
     return StageEstimate(
@@ -277,11 +275,6 @@ def _of_slices(slices: Sequence[Slice], rate: Rate | None, *, cpus: int) -> Stag
         megabytes_per_second=round(rate.bytes_per_second / 1e6, 3),
         per_cpu=rate.is_per_cpu,
     )
-
-
-def _reads(slices: Sequence[Slice]) -> list[Slice]:
-    """Return one slice for each read of pieces, as both splits of a share are read together."""
-    return list({slice_.reads: slice_ for slice_ in slices}.values())
 
 
 def _rounded(seconds: float | None) -> float | None:
