@@ -258,6 +258,11 @@ def decide(
     return replace(announced, notes=tuple(_notes(announced)))
 
 
+def reads_of(slices: Iterable[Slice]) -> list[Slice]:
+    """Return one slice for each read of pieces, as both splits of a share are read together."""
+    return list({slice_.reads: slice_ for slice_ in slices}.values())
+
+
 def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[PlannedStage]:
     """Yield the stages that a job will have.
 
@@ -408,11 +413,6 @@ def _published(tokenizing: TokenizePlan, out: Folder, frozen: bytes | None) -> O
     names = {MANIFEST_NAME: output.manifest_bytes, SHARDS_INDEX_NAME: output.shards_index}
     is_same = all(out.exists(name) and out.read_bytes(name) == data for name, data in names.items())
     return output if is_same else None
-
-
-def reads_of(slices: Iterable[Slice]) -> list[Slice]:
-    """Return one slice for each read of pieces, as both splits of a share are read together."""
-    return list({slice_.reads: slice_ for slice_ in slices}.values())
 
 
 def _stage_of_slices(todo: Sequence[Slice], *, done: int) -> StagePlan:
