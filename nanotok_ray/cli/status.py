@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from nanotok_ray.cli.options import is_recipe
-from nanotok_ray.cli.printing import BAD_OUTPUT, shown
+from nanotok_ray.cli.printing import BAD_OUTPUT, field_line, shown
 from nanotok_ray.cli.progress import UNITS, unit_of
 from nanotok_ray.errors import NanotokError, TransientIOError
 from nanotok_ray.formats import REPORT_PAGE_NAME, Flow, read_manifest, to_values
@@ -16,7 +16,7 @@ from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job.events import StageEnded
 from nanotok_ray.job.forecast import Forecast, TimeLeft
 from nanotok_ray.job.job_plan import decide, stage_plans
-from nanotok_ray.job.journal import FailedAttempt, JournalledSlice, RunJournal, Stage
+from nanotok_ray.job.journal import RunHead, RunJournal, Stage
 from nanotok_ray.job.lease import Clock
 from nanotok_ray.job.plan_text import StagePlan, stage_line
 from nanotok_ray.job.status import FINISHED, RUNNING, WELL, RunStatus
@@ -108,29 +108,25 @@ class OutputStatus:
 
 def status_lines(status: OutputStatus) -> Iterator[str]:
     """Yield the lines of one status."""
-    yield _line("output", status.output)
-    yield _line("state", f"{status.state}: {status.why}" if status.why else status.state)
+    yield field_line("output", status.output)
+    yield field_line("state", f"{status.state}: {status.why}" if status.why else status.state)
     if status.command:
-        yield _line("run", _run(status))
+        yield field_line("run", _run(status))
     if status.silent_seconds is not None:
-        yield _line("updated", f"{status.silent_seconds:,.0f} s ago by this machine's clock")
+        yield field_line("updated", f"{status.silent_seconds:,.0f} s ago by this machine's clock")
     for stage in status.stages:
-        yield _line(stage.name, _stage(stage))
+        yield field_line(stage.name, _stage(stage))
     yield from _failures(status)
     yield from _totals(status)
     if status.missing_segments:
         parts = quantity(status.missing_segments, "part")
-        yield _line("missing", f"unreadable: {parts} of the journal")
+        yield field_line("missing", f"unreadable: {parts} of the journal")
     if status.published and status.state != "finished":
-        yield _line("published", "a complete output exists; verify it with `nanotok verify`")
+        yield field_line("published", "a complete output exists; verify it with `nanotok verify`")
     if status.report:
-        yield _line("report", status.report)
+        yield field_line("report", status.report)
     if status.state in _NEXT:
-        yield _line("next", _NEXT[status.state])
-
-
-def _line(name: str, text: str) -> str:
-    return f"{name:<11} {text}"
+        yield field_line("next", _NEXT[status.state])
 
 
 def _run(status: OutputStatus) -> str:
@@ -180,7 +176,7 @@ def _time(stage: StageStatus) -> Iterator[str]:
 def _failures(status: OutputStatus) -> Iterator[str]:
     if status.failed_attempts:
         lines = [f"{number:,} as {cause}" for cause, number in status.failed_attempts.items()]
-        yield _line("attempts", f"failed: {', '.join(lines)}")
+        yield field_line("attempts", f"failed: {', '.join(lines)}")
     for failure in status.last_failed:
         first = (failure.why or "").partition("\n")[0]
         yield f"  {_clock(failure.at)} {failure.name}: {first}"
@@ -189,9 +185,9 @@ def _failures(status: OutputStatus) -> Iterator[str]:
 def _totals(status: OutputStatus) -> Iterator[str]:
     if status.documents is not None:
         flow = to_values(status.documents).items()
-        yield _line("documents", ", ".join(f"{number:,} {name}" for name, number in flow))
+        yield field_line("documents", ", ".join(f"{number:,} {name}" for name, number in flow))
     if status.tokens is not None:
-        yield _line("tokens", f"{status.tokens:,}")
+        yield field_line("tokens", f"{status.tokens:,}")
     for reason, number in (status.quarantined or {}).items():
         yield f"  quarantined {number:,}: {reason}"
 
@@ -213,6 +209,7 @@ _HEAD = ("command", "started", "host", "pid", "ray_job", "version", "ray", "cpus
 
 def output_status(out: Folder, status: RunStatus, *, now: float) -> OutputStatus:
     """Return the status of an output with the progress of its run."""
+    head, journal = _head(status), status.journal
     values = OutputStatus(
         state=status.state,
         why=status.why,
@@ -220,55 +217,55 @@ def output_status(out: Folder, status: RunStatus, *, now: float) -> OutputStatus
         published=status.is_published,
         silent_seconds=None if status.silent is None else round(status.silent, 1),
         report=out.join(REPORT_PAGE_NAME) if out.exists(REPORT_PAGE_NAME) else None,
+        **{name: getattr(head, name) for name in _HEAD},
     )
-    values = _with_head(values, status)
-    if status.journal is not None:
-        values = _with_journal(values, status.journal, status, now=now)
+    if journal is not None:
+        values = replace(
+            values,
+            run=journal.run,
+            stages=tuple(_stages(journal, status, now=now)),
+            failed_attempts=_causes(journal),
+            last_failed=tuple(_last_failed(journal)),
+            missing_segments=journal.missing_segments,
+        )
     return _with_totals(values, out) if status.state == FINISHED else values
 
 
-def _with_head(values: OutputStatus, status: RunStatus) -> OutputStatus:
-    """Add the process of the run: that of the journal, or else the holder of a valid lease."""
-    lease, journal = status.lease, status.journal
+def _head(status: RunStatus) -> RunHead:
+    """Return the process of the run: that of the journal, or else the holder of a valid lease."""
+    head, lease, journal = RunHead(), status.lease, status.journal
     if lease is not None and not lease.is_released:
-        if (stored := lease.lease) is not None:
-            values = replace(values, command=stored.command, started=stored.taken)
         holder = lease.holder
-        values = replace(values, host=holder.host, pid=holder.pid, ray_job=holder.ray_job)
+        head = RunHead(host=holder.host, pid=holder.pid, ray_job=holder.ray_job)
+        if (stored := lease.lease) is not None:
+            head = replace(head, command=stored.command, started=stored.taken)
     if journal is None:
-        return values
+        return head
     known = {name: getattr(journal.head, name) for name in _HEAD}
-    values = replace(values, **{name: item for name, item in known.items() if item is not None})
+    head = replace(head, **{name: item for name, item in known.items() if item is not None})
     if status.state == RUNNING and journal.cluster is not None:
-        values = replace(values, cpus=journal.cluster.cpus, nodes=journal.cluster.nodes)
-    return values
+        head = replace(head, cpus=journal.cluster.cpus, nodes=journal.cluster.nodes)
+    return head
 
 
-def _with_journal(
-    values: OutputStatus, journal: RunJournal, status: RunStatus, *, now: float
-) -> OutputStatus:
+def _causes(journal: RunJournal) -> Mapping[str, int]:
+    """Return the failed attempts by cause, as counted at the end or so far."""
+    if journal.end is not None and journal.end.failed_attempts:
+        return journal.end.failed_attempts
     causes: Counter[str] = Counter()
     for attempt in journal.failed_attempts:
         causes[attempt.cause] += attempt.slices
-    counted = None if journal.end is None else journal.end.failed_attempts
-    last = [attempt for attempt in journal.slices if attempt.error is not None]
-    failed: list[FailedAttempt | JournalledSlice] = [*journal.failed_attempts, *last]
-    failed.sort(key=lambda attempt: attempt.at)
-    return replace(
-        values,
-        run=journal.run,
-        stages=tuple(_stages(journal, status, now=now)),
-        failed_attempts=counted or dict(sorted(causes.items())),
-        last_failed=tuple(
-            Failure(
-                at=attempt.at,
-                name=attempt.name,
-                why=attempt.error if isinstance(attempt, JournalledSlice) else attempt.text,
-            )
-            for attempt in failed[-MAX_FAILURES:]
-        ),
-        missing_segments=journal.missing_segments,
-    )
+    return dict(sorted(causes.items()))
+
+
+def _last_failed(journal: RunJournal) -> Iterator[Failure]:
+    failed = [(item.at, item.name, item.text) for item in journal.failed_attempts]
+    failed += [
+        (item.at, item.name, item.error) for item in journal.slices if item.error is not None
+    ]
+    failed.sort(key=lambda item: item[0])
+    for at, name, why in failed[-MAX_FAILURES:]:
+        yield Failure(at=at, name=name, why=why)
 
 
 def _with_totals(values: OutputStatus, out: Folder) -> OutputStatus:
@@ -322,12 +319,10 @@ def _left(journal: RunJournal, stage: Stage, *, now: float) -> float | None:
         at, done, todo = stage.progress[-1]
     else:
         slices = [
-            slice_
-            for slice_ in journal.slices
-            if slice_.stage == stage.name and slice_.at >= stage.at
+            item for item in journal.slices if item.stage == stage.name and item.at >= stage.at
         ]
-        at = max((slice_.at for slice_ in slices), default=0.0)
-        done, todo = sum(slice_.estimate for slice_ in slices), stage.num_bytes
+        at = max((item.at for item in slices), default=0.0)
+        done, todo = sum(item.estimate for item in slices), stage.num_bytes
         cpus = journal.head.cpus
         if cpus is not None and stage.done < min(cpus, stage.todo / 2):
             return None  # less than one slice per CPU is done
