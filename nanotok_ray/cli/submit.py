@@ -12,14 +12,15 @@ from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Co
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
 from nanotok_ray.cluster.submit.shipping import JobCommand, check_id, ship, variables_of
 from nanotok_ray.cluster.submit.submission import (
+    Connection,
     FollowedJob,
-    Follower,
     JobLog,
     JobState,
     Started,
-    Starter,
     Submission,
     ending_of,
+    follow,
+    start,
 )
 from nanotok_ray.errors import CorruptOutputError, RecipeError
 from nanotok_ray.job.doctor.ray_settings import check_transport, host_and_port
@@ -95,24 +96,16 @@ class SubmittedJob:
     job: str
     """prepare, train or tokenize."""
     submission: Submission
-    jobs: RayJobs
+    connection: Connection
     lines: SubmitLines
     console: Console
 
-    def follow(self, *, patience: float, timeout: float | None) -> int:
-        """Follow the job, print its result and return the exit code. Times are in seconds."""
-        log = JobLog(lambda: self.jobs.log_of(self.submission_id))
-        follower = Follower(
-            jobs=self.jobs,
-            submission_id=self.submission_id,
-            log=log,
-            patience=patience,
-            timeout=timeout,
-            show=self.lines.show,
-            on_message=self.lines.message,
-        )
+    def follow(self, timeout: float | None) -> int:
+        """Follow the job for some seconds, print its result and return the exit code."""
+        jobs = self.connection.jobs
+        log = JobLog(lambda: jobs.log_of(self.submission_id), show=self.lines.show)
         try:
-            followed = follower.follow()
+            followed = follow(self.connection, self.submission_id, log, timeout=timeout)
         except KeyboardInterrupt:
             self.lines.end(f"interrupted; {self._next_step('keeps running')}")
             return self._result("interrupted", INTERRUPTED)
@@ -164,7 +157,7 @@ class SubmittedJob:
     def _next_step(self, verb: str) -> str:
         return (
             f"the job {verb}. The same command follows it again; to stop it: "
-            f"ray job stop {self.submission_id} --address {self.jobs.address}"
+            f"ray job stop {self.submission_id} --address {self.connection.jobs.address}"
         )
 
 
@@ -217,28 +210,28 @@ def run_submit(arguments: "Arguments") -> int:
     transport = check_transport(address)
     if transport is not None:
         console.note(f"{transport.found}; {transport.advice}")
-    jobs, display = RayJobs(address), Display(console.stream)
+    display = Display(console.stream)
     lines = SubmitLines(display)
-    started = Starter(
-        jobs=jobs,
-        submission=submission,
-        chosen_id=arguments.submission_id,
-        patience=FIRST_PATIENCE if arguments.patience is None else arguments.patience,
+    has_limit = arguments.patience is not None
+    connection = Connection(
+        jobs=RayJobs(address),
+        first_patience=arguments.patience if has_limit else FIRST_PATIENCE,
+        patience=arguments.patience if has_limit else PATIENCE,
         on_message=lines.message,
-    ).start()
+    )
+    started = start(connection, submission, arguments.submission_id)
     display.print(_started_line(started, submission, address))
     job = SubmittedJob(
         submission_id=started.submission_id,
         job=arguments.job,
         submission=submission,
-        jobs=jobs,
+        connection=connection,
         lines=lines,
         console=console,
     )
     if arguments.no_wait:
         return job.leave(started.was_there or JobState(status="PENDING"))
-    patience = PATIENCE if arguments.patience is None else arguments.patience
-    return job.follow(patience=patience, timeout=arguments.timeout)
+    return job.follow(arguments.timeout)
 
 
 def _submission(arguments: "Arguments") -> Submission:

@@ -20,10 +20,11 @@ from nanotok_ray.cluster.submit.submission import (
     LAST_PAUSE,
     LAST_SECONDS,
     PAUSE,
-    Follower,
+    Connection,
+    JobLog,
     JobState,
-    Starter,
     Submission,
+    follow,
 )
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job.doctor.ray_settings import check_transport
@@ -286,11 +287,10 @@ class FakeLog:
     lines: list = field(default_factory=list)
     faults: list = field(default_factory=list)
 
-    def read(self):
+    def fetch(self):
         if self.faults and self.faults.pop(0):
-            return None
-        taken, self.lines = self.lines, []
-        return taken
+            raise UnreachableError("no log")
+        return "".join(f"{line}\n" for line in self.lines)
 
 
 @dataclass
@@ -315,20 +315,19 @@ class ScriptedJobs:
         return JobState(status=word, exit_code=3 if word == "FAILED" else None)
 
 
-def follower(script, *, patience=300.0, timeout=None, faults=()):
+def followed_job(script, *, patience=300.0, timeout=None, faults=()):
     log, reported, shown, clock = FakeLog(faults=[*faults]), [], [], FakeClock()
     jobs = ScriptedJobs(script, log)
-    own = Follower(
+    connection = Connection(
         jobs=jobs,
-        submission_id="web",
-        log=log,
-        clock=clock,
+        first_patience=patience,
         patience=patience,
-        timeout=timeout,
-        show=shown.append,
+        clock=clock,
+        answered_at=0.0,
         on_message=reported.append,
     )
-    return own, reported, shown
+    job_log = JobLog(log.fetch, show=shown.append, clock=clock)
+    return connection, follow(connection, "web", job_log, timeout=timeout), reported, shown
 
 
 @given(
@@ -347,8 +346,7 @@ def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end,
     faults[
         len(heard) - 1 + int(LAST_SECONDS / LAST_PAUSE) :
     ] = []  # the last lines can be read in time
-    own, _, shown = follower([*words, end], patience=longest + 1, faults=faults)
-    followed = own.follow()
+    _, followed, _, shown = followed_job([*words, end], patience=longest + 1, faults=faults)
     assert followed.lost == ""
     assert followed.state.status == end
     assert followed.state.exit_code == (3 if end == "FAILED" else None)
@@ -357,22 +355,20 @@ def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end,
 
 @given(st.lists(st.sampled_from(["PENDING", "RUNNING"]), max_size=30), st.floats(0, 1000))
 def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, patience):
-    own, reported, _ = follower([*words, AWAY], patience=patience)
-    followed = own.follow()
+    connection, followed, reported, _ = followed_job([*words, AWAY], patience=patience)
     assert followed.lost == "lost"
     assert (followed.state.status if followed.state else None) == (words[-1] if words else None)
-    silent = own.clock.now() - own._last_news
+    silent = connection.clock.now() - connection.answered_at
     assert patience <= silent <= patience + 2 * PAUSE
     assert len(reported) <= 1
 
 
 @given(st.lists(st.sampled_from(["PENDING", "RUNNING", AWAY]), max_size=30))
 def test_an_unknown_job_is_given_up_after_two_answers(words):
-    own, reported, _ = follower([*words, UNKNOWN], patience=3000.0)
-    followed = own.follow()
+    connection, followed, reported, _ = followed_job([*words, UNKNOWN], patience=3000.0)
     assert followed.lost == "gone"
     assert followed.state is None
-    assert own.jobs.asked == len(words) + 2
+    assert connection.jobs.asked == len(words) + 2
     assert reported.count("the job server answers again") == sum(
         word == AWAY != after for word, after in itertools.pairwise([*words, UNKNOWN])
     )
@@ -380,26 +376,23 @@ def test_an_unknown_job_is_given_up_after_two_answers(words):
 
 @given(st.floats(0, 500), st.sampled_from(["PENDING", "RUNNING", AWAY]))
 def test_the_time_limit_ends_following_with_a_message(timeout, word):
-    own, _, _ = follower([word], patience=1e9, timeout=timeout)
-    followed = own.follow()
+    connection, followed, _, _ = followed_job([word], patience=1e9, timeout=timeout)
     assert followed.lost == "timeout"
     assert "--timeout" in followed.reason
-    assert own.clock.now() == pytest.approx(timeout)
+    assert connection.clock.now() == pytest.approx(timeout)
 
 
 def test_an_unreadable_log_loses_only_its_last_seconds():
-    own, reported, shown = follower(["FAILED"], faults=[True] * 1000)
-    followed = own.follow()
+    connection, followed, reported, shown = followed_job(["FAILED"], faults=[True] * 1000)
     assert (followed.state.status, followed.lost) == ("FAILED", "")
-    assert LAST_SECONDS <= own.clock.now() <= LAST_SECONDS + LAST_PAUSE
+    assert LAST_SECONDS <= connection.clock.now() <= LAST_SECONDS + LAST_PAUSE
     assert (reported, shown) == ([], [])
 
 
 def test_an_outage_and_its_end_are_each_reported_once():
-    own, reported, _ = follower(["RUNNING", AWAY, AWAY, "RUNNING", AWAY, UNKNOWN, "SUCCEEDED"])
-    own.follow()
-    once = ["no answer about the job", "the job server answers again"]
-    assert [each.partition(":")[0] for each in reported] == once * 2
+    _, _, reported, _ = followed_job(["RUNNING", AWAY, AWAY, "RUNNING", AWAY, UNKNOWN, "SUCCEEDED"])
+    once = ["no answer", "the job server answers again"]
+    assert [each.partition(";")[0] for each in reported] == once * 2
 
 
 @dataclass
@@ -441,15 +434,14 @@ class FakeServer:
 
 def start(server, *, chosen_id=None, patience=1e6):
     reported = []
-    starter = Starter(
+    connection = Connection(
         jobs=server,
-        submission=SUBMISSION,
-        chosen_id=chosen_id,
+        first_patience=patience,
+        patience=0.0,
         clock=FakeClock(),
-        patience=patience,
         on_message=reported.append,
     )
-    return starter.start(), reported
+    return submission.start(connection, SUBMISSION, chosen_id), reported
 
 
 STATES = st.builds(lambda status: JobState(status=status), st.sampled_from([*ENDED, "RUNNING"]))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER, local_path
@@ -73,6 +73,8 @@ class JobState:
 START_PAUSE = 5.0
 """Seconds between tries to reach the job server."""
 
+A = TypeVar("A")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
@@ -109,60 +111,96 @@ def _attempt(base_id: str, submission_id: str) -> int:
 
 
 @dataclass(kw_only=True, slots=True)
-class Starter:
-    """Starts one submission."""
+class Connection:
+    """Asks a job server, and again while it does not answer."""
 
     jobs: "RayJobs"
-    submission: Submission
-    chosen_id: str | None
-    """The requested id: an existing job with this id is never run again. None: the next attempt."""
+    first_patience: float
+    """Seconds for which the server may not answer until it has answered once."""
+    patience: float
+    """Seconds for which it may not answer later."""
+    on_message: Callable[[str], None]
+    """Called with messages about the connection."""
     clock: Clock = field(default_factory=lambda: Clock(now=time.monotonic))
     """A time in which the machine is suspended does not count."""
-    patience: float
-    on_message: Callable[[str], None]
+    answered_at: float | None = None
+    was_silent: bool = False
+    """Whether the last answer came after requests without one."""
+    end: float = math.inf
+    """The time after which nothing is asked any more."""
 
-    _asked_for: str | None = None
-
-    def start(self) -> Started:
-        """Start the job, or find the existing one.
+    def ask(self, request: Callable[[], A], pause: Callable[[], float]) -> A:
+        """Return what a request returns; `pause` returns the seconds between two requests.
 
         Raises:
-            RefusedError: The job server requires another token, or refuses the request.
-            UnreachableError: The server was not reached within the limit of patience.
+            RefusedError: The server has never answered, and refuses the request.
+            UnreachableError: The server did not answer within the limit of patience.
+            TimeoutError: The end is reached.
         """
-        began = self.clock.now()
-        is_reported = False
+        is_first = self.answered_at is None
+        began = self.clock.now() if self.answered_at is None else self.answered_at
+        patience = self.first_patience if is_first else self.patience
+        self.was_silent = False
         while True:
             try:
-                return self._start()
-            except RefusedError:
-                raise
+                answer = request()
             except UnreachableError as error:
-                if self.clock.now() - began >= self.patience:
+                is_refused = is_first and isinstance(error, RefusedError)
+                if is_refused or self.clock.now() - began >= patience:
                     raise
-                if not is_reported:
-                    self.on_message(f"{error}; trying again for {self.patience:g} s (--patience)")
-                is_reported = True
-            self.clock.sleep(START_PAUSE)
+                if not self.was_silent:
+                    self.on_message(f"{error}; trying again for {patience:g} s (--patience)")
+                self.was_silent = True
+            else:
+                if self.was_silent and not is_first:
+                    self.on_message("the job server answers again")
+                self.answered_at = self.clock.now()
+                return answer
+            self.sleep(pause())
 
-    def _start(self) -> Started:
-        submission_id, state = self._next()
-        if state is not None and self._asked_for is not None:  # its response was lost
-            return Started(submission_id=submission_id, was_there=None)
-        if state is not None:
-            return Started(submission_id=submission_id, was_there=state)
-        self._asked_for = submission_id
-        if self.jobs.submit(submission_id, self.submission):
-            return Started(submission_id=submission_id, was_there=None)
-        return Started(submission_id=submission_id, was_there=JobState(status="PENDING"))
+    def sleep(self, seconds: float) -> None:
+        """Sleep, at most until the end.
 
-    def _next(self) -> tuple[str, JobState | None]:
-        name = self._asked_for or self.chosen_id
+        Raises:
+            TimeoutError: The end is reached.
+        """
+        left = self.end - self.clock.now()
+        if left <= 0:
+            raise TimeoutError
+        self.clock.sleep(min(seconds, left))
+
+
+def start(connection: Connection, submission: Submission, chosen_id: str | None) -> Started:
+    """Start a submission, or find the existing job.
+
+    Args:
+        connection: the connection to the job server.
+        submission: the submission.
+        chosen_id: the requested id: an existing job with this id is never run again. None: the
+            next attempt.
+
+    Raises:
+        RefusedError: The job server requires another token, or refuses the request.
+        UnreachableError: The server was not reached within the limit of patience.
+    """
+    jobs, asked_for = connection.jobs, ""
+
+    def attempt() -> Started:
+        nonlocal asked_for
+        name = asked_for or chosen_id
         if name is not None:
-            return name, self.jobs.state(name)
-        states = self.jobs.states()
-        submission_id = next_id(self.submission.base_id, states)
-        return submission_id, states.get(submission_id)
+            state = jobs.state(name)
+        else:
+            states = jobs.states()
+            name = next_id(submission.base_id, states)
+            state = states.get(name)
+        if state is not None:  # if it was asked for, the response was lost
+            return Started(submission_id=name, was_there=None if asked_for else state)
+        asked_for = name
+        is_new = jobs.submit(name, submission)
+        return Started(submission_id=name, was_there=None if is_new else JobState(status="PENDING"))
+
+    return connection.ask(attempt, lambda: START_PAUSE)
 
 
 LAST_LINES = 30
@@ -170,6 +208,13 @@ LAST_LINES = 30
 
 MAX_NEW_LINES = 1000
 """The largest number of lines that one read returns; older ones are dropped."""
+
+
+READ_PAUSES, MAX_READ_PAUSE = 10.0, 60.0
+"""A log that takes long to read is read less often: the pause is this multiple of the last read."""
+
+LAST_SECONDS, LAST_PAUSE = 3.0, 1.0
+"""Seconds for which reading the last lines of an ended job is retried, and between the tries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +235,24 @@ class JobLog:
     (['count: 1 of 9'], ['count: 2 of 9'])
     """
 
-    def __init__(self, fetch: Callable[[], str]) -> None:
-        """Store the function, which raises UnreachableError without an answer."""
+    def __init__(
+        self,
+        fetch: Callable[[], str],
+        *,
+        show: Callable[[str], None] = print,
+        clock: Clock | None = None,
+    ) -> None:
+        """Create the log.
+
+        Args:
+            fetch: returns the whole log; raises UnreachableError without an answer.
+            show: called with each line that is shown.
+            clock: the clock; None: that of this machine.
+        """
         self._fetch = fetch
+        self._show = show
+        self._clock = clock or Clock(now=time.monotonic)
+        self._next_read = 0.0
         self._num_seen = 0  # characters
         self._rest = ""  # an incomplete line
         self._last: deque[str] = deque(maxlen=LAST_LINES)
@@ -211,6 +271,26 @@ class JobLog:
         for line in lines:
             self._summary = _summary(line) or self._summary
         return lines[-MAX_NEW_LINES:]
+
+    def show_new(self) -> None:
+        """Show the new lines, unless the last read took long and was a moment ago."""
+        if self._clock.now() >= self._next_read:
+            self._read_and_show()
+
+    def show_last(self) -> None:
+        """Show the last lines of an ended job; reading them is retried for a short time."""
+        deadline = self._clock.now() + LAST_SECONDS
+        while not self._read_and_show() and self._clock.now() < deadline:
+            self._clock.sleep(LAST_PAUSE)
+
+    def _read_and_show(self) -> bool:
+        start = self._clock.now()
+        lines = self.read()
+        end = self._clock.now()
+        self._next_read = end + min(READ_PAUSES * (end - start), MAX_READ_PAUSE)
+        for line in lines or ():
+            self._show(line)
+        return lines is not None
 
     @property
     def last(self) -> list[str]:
@@ -241,12 +321,6 @@ FIRST_PAUSES, FIRST_SECONDS, PAUSE = 1.0, 60.0, 5.0
 each request that the job server answered.
 """
 
-READ_PAUSES, MAX_READ_PAUSE = 10.0, 60.0
-"""A log that takes long to read is read less often: the pause is this multiple of the last read."""
-
-LAST_SECONDS, LAST_PAUSE = 3.0, 1.0
-"""Seconds for which reading the last lines of an ended job is retried, and between the tries."""
-
 MAX_UNKNOWN = 2
 """The number of answers in a row without the job after which it is gone."""
 
@@ -265,101 +339,41 @@ class FollowedJob:
     """Why it did."""
 
 
-@dataclass(kw_only=True, slots=True)
-class Follower:
-    """Follows one job."""
+def follow(
+    connection: Connection, submission_id: str, log: JobLog, *, timeout: float | None
+) -> FollowedJob:
+    """Follow a job until it ends, or until the limits are reached; `timeout` is in seconds."""
+    jobs, clock, began = connection.jobs, connection.clock, connection.clock.now()
+    connection.end = math.inf if timeout is None else began + timeout
+    state, num_unknown = None, 0
 
-    jobs: "RayJobs"
-    submission_id: str
-    log: JobLog
-    clock: Clock = field(default_factory=lambda: Clock(now=time.monotonic))
-    """A time in which the machine is suspended does not count."""
-    patience: float
-    timeout: float | None
-    show: Callable[[str], None]
-    """Called with each line of the log."""
-    on_message: Callable[[str], None]
-    """Called with messages about the connection."""
+    def pause() -> float:
+        return FIRST_PAUSES if clock.now() - began < FIRST_SECONDS else PAUSE
 
-    _started: float = 0.0
-    _last_news: float = 0.0
-    _state: JobState | None = None
-    _is_silent: bool = False
-    _num_unknown: int = 0
-    _next_read: float = 0.0
-
-    def follow(self) -> FollowedJob:
-        """Follow the job until it ends, or until the limits are reached."""
-        self._started = self._last_news = self.clock.now()
-        end = math.inf if self.timeout is None else self._started + self.timeout
-        while True:
-            if (ending := self._ask()) is not None:
-                return ending
-            left = end - self.clock.now()
-            if left <= 0:
-                text = f"the time limit of {self.timeout:g} s (--timeout) has passed"
-                return FollowedJob(state=self._state, lost="timeout", reason=text)
-            self.clock.sleep(min(self._pause(), left))
-
-    def _ask(self) -> FollowedJob | None:
-        try:
-            state = self.jobs.state(self.submission_id)
-        except UnreachableError as error:
-            self._num_unknown = 0
-            return self._no_news(str(error))
-        if self._is_silent:
-            self.on_message("the job server answers again")
-        self._is_silent = False
-        self._last_news = self.clock.now()
-        if state is None:
-            return self._unknown()
-        self._num_unknown = 0
-        self._state = state
-        if state.has_ended:
-            self._show_last_lines()
-            return FollowedJob(state=state)
-        if self.clock.now() >= self._next_read:
-            self._show_log()
-        return None
-
-    def _no_news(self, trouble: str) -> FollowedJob | None:
-        if self.clock.now() - self._last_news >= self.patience:
-            text = f"no answer about the job for {self.patience:g} s (--patience): {trouble}"
-            return FollowedJob(state=self._state, lost="lost", reason=text)
-        if not self._is_silent:
-            self.on_message(
-                f"no answer about the job: {trouble}; asking again for {self.patience:g} s"
-            )
-        self._is_silent = True
-        return None
-
-    def _unknown(self) -> FollowedJob | None:
-        self._num_unknown += 1
-        if self._num_unknown < MAX_UNKNOWN:
-            return None
-        text = (
-            "the job server answers and has no job of this id: its head was restarted, which ends "
-            "all jobs, or another cluster has its address"
-        )
-        return FollowedJob(state=None, lost="gone", reason=text)
-
-    def _pause(self) -> float:
-        return FIRST_PAUSES if self.clock.now() - self._started < FIRST_SECONDS else PAUSE
-
-    def _show_log(self) -> bool:
-        """Show the new lines of the log; return whether it could be read."""
-        start = self.clock.now()
-        lines = self.log.read()
-        end = self.clock.now()
-        self._next_read = end + min(READ_PAUSES * (end - start), MAX_READ_PAUSE)
-        for line in lines or ():
-            self.show(line)
-        return lines is not None
-
-    def _show_last_lines(self) -> None:
-        deadline = self.clock.now() + LAST_SECONDS
-        while not self._show_log() and self.clock.now() < deadline:
-            self.clock.sleep(LAST_PAUSE)
+    try:
+        while num_unknown < MAX_UNKNOWN:
+            answer = connection.ask(lambda: jobs.state(submission_id), pause)
+            if answer is None:
+                num_unknown = 1 if connection.was_silent else num_unknown + 1
+            else:
+                state, num_unknown = answer, 0
+                if state.has_ended:
+                    log.show_last()
+                    return FollowedJob(state=state)
+                log.show_new()
+            if num_unknown < MAX_UNKNOWN:
+                connection.sleep(pause())
+    except TimeoutError:
+        text = f"the time limit of {timeout:g} s (--timeout) has passed"
+        return FollowedJob(state=state, lost="timeout", reason=text)
+    except UnreachableError as error:
+        text = f"no answer about the job for {connection.patience:g} s (--patience): {error}"
+        return FollowedJob(state=state, lost="lost", reason=text)
+    text = (
+        "the job server answers and has no job of this id: its head was restarted, which ends "
+        "all jobs, or another cluster has its address"
+    )
+    return FollowedJob(state=None, lost="gone", reason=text)
 
 
 STOPPED_CODE = 7
