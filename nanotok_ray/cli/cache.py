@@ -143,19 +143,19 @@ def rm(arguments: Arguments) -> int:
     removal = _Removal.of(recipe, of_all=arguments.everything)
     if removal.chosen and not arguments.dry_run:
         removal = _remove_counts(recipe, arguments)
-    removed, kept = _totals(removal.chosen), _totals(removal.others)
+    removed, rest = _totals(removal.chosen), _totals(removal.others)
     arguments.console.result(
         {
             "status": "planned" if arguments.dry_run else "removed",
             "work": removal.work.url,
             "removed": removed,
-            "kept": kept,
+            "kept": rest,
             "files": [name for entry in removal.chosen for name in entry.files],
         },
         *(f"{entry.num_bytes:>15,}  {entry.name}" for entry in removal.chosen),
         field_line("work", removal.work.url),
         field_line(_verb(is_dry=arguments.dry_run), numbers_text(removed)),
-        field_line("kept", numbers_text(kept)),
+        field_line("kept", numbers_text(rest)),
     )
     return 0
 

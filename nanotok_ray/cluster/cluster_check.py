@@ -47,12 +47,12 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
         jobs = client.list_jobs()
         theirs = _version_of(client)
     except Exception as error:  # Ray raises many classes of errors, also for authentication
-        found = f"{address}: {first_line(error)}"
-        yield failure(name, found, _advice(error))
+        text = f"{address}: {first_line(error)}"
+        yield failure(name, text, _advice(error))
         return
-    found = f"{address} answers, with {quantity(len(jobs), 'job')}"
+    text = f"{address} answers, with {quantity(len(jobs), 'job')}"
     nodes = "its nodes are not checked: run `nanotok doctor --address auto` on one of them"
-    yield passed(name, f"{found}; {nodes}")
+    yield passed(name, f"{text}; {nodes}")
     yield versions_finding("job server's Ray", theirs)
 
 
@@ -97,8 +97,8 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray raises many classes of errors here
-        found = f"cannot join {address}: {type(error).__name__}: {first_line(error)}"
-        yield failure("cluster", found, NOT_JOINED)
+        text = f"cannot join {address}: {type(error).__name__}: {first_line(error)}"
+        yield failure("cluster", text, NOT_JOINED)
         return
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -115,14 +115,14 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
 def nodes_finding(nodes: Sequence[RayNode]) -> CheckResult:
     """Report the number of nodes and CPUs; without a CPU no task can start."""
     cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
-    found = f"{quantity(len(nodes), 'node')}, {quantity(cpus, 'CPU')}"
+    text = f"{quantity(len(nodes), 'node')}, {quantity(cpus, 'CPU')}"
     if not cpus:
         return warning(
             "cluster",
-            found,
+            text,
             "tasks wait until the autoscaler starts workers: check its max_workers",
         )
-    return passed("cluster", found)
+    return passed("cluster", text)
 
 
 def core_identity(*_: object) -> str:

@@ -22,10 +22,8 @@ def opened_recipe(path: str, overrides: Sequence[str]) -> tuple[CheckResult, Rec
     except NanotokError as error:
         advice = "fix it; docs/recipes.md lists every key"
         return failure(name, str(error), advice), None
-    found = (
-        f"{path}: {quantity(len(recipe.sources), 'source')}, {recipe.tokenizer.vocab_size:,} ids"
-    )
-    return passed(name, found), recipe
+    text = f"{path}: {quantity(len(recipe.sources), 'source')}, {recipe.tokenizer.vocab_size:,} ids"
+    return passed(name, text), recipe
 
 
 def check_inputs(recipe: Recipe) -> Iterator[CheckResult]:
@@ -56,10 +54,10 @@ def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -
         return failure(name, str(error), advice)
     sizes[source.name] = decoded_bytes(files)
     num_bytes = sum(file.size for file in files)
-    found = f"{quantity(len(files), 'file')} can be opened, {num_bytes / 1e6:,.1f} MB"
+    text = f"{quantity(len(files), 'file')} can be opened, {num_bytes / 1e6:,.1f} MB"
     if notes:
-        return warning(name, found, "; ".join(notes))
-    return passed(name, found)
+        return warning(name, text, "; ".join(notes))
+    return passed(name, text)
 
 
 def _check_tokenizer(path: str) -> CheckResult:

@@ -116,8 +116,8 @@ class _Probe:
             yield clock_finding(where, mtime_ns, before=before, after=after)
             yield self._refusal()
         except Exception as error:  # packages of stores raise many classes of errors
-            found = f"{where}: a probe cannot be {self._doing}: {_why(error)}"
-            yield failure(_STORAGE, found, _advice(error))
+            text = f"{where}: a probe cannot be {self._doing}: {_why(error)}"
+            yield failure(_STORAGE, text, _advice(error))
 
     def access(self) -> CheckResult:
         """Return a result with the duration of each step."""

@@ -116,14 +116,14 @@ def check_machine() -> Iterator[CheckResult]:
 def check_cpus(root: Path = Path("/")) -> CheckResult:
     """Check the number of usable CPUs: a limit that Ray does not see slows every task."""
     name, usable, limit = "CPUs", usable_cpus(), cpu_limit(root)
-    found = f"{usable} usable of {os.cpu_count()}"
+    text = f"{usable} usable of {os.cpu_count()}"
     if limit is not None and limit < usable:
         return warning(
             name,
-            f"{found}, and the container's limit is the time of {limit:g}",
+            f"{text}, and the container's limit is the time of {limit:g}",
             f"pass --cpus {max(1, int(limit))}, or raise the limit",
         )
-    return passed(name, found)
+    return passed(name, text)
 
 
 def check_cpu_level() -> CheckResult:
@@ -137,11 +137,11 @@ def check_cpu_level() -> CheckResult:
         return failure(name, "unknown: there is no core (see above)")
     except TokenizerError as error:
         return failure(name, str(error), "unset NANOTOK_CPU")
-    found = f"{level} of {', '.join(levels)}" + (", by NANOTOK_CPU" if forced else "")
+    text = f"{level} of {', '.join(levels)}" + (", by NANOTOK_CPU" if forced else "")
     if level != levels[-1]:
         advice = f"unset NANOTOK_CPU, and {levels[-1]} is used: the same results, faster"
-        return warning(name, found, advice)
-    return passed(name, found)
+        return warning(name, text, advice)
+    return passed(name, text)
 
 
 def check_memory(root: Path = Path("/")) -> CheckResult:
@@ -152,14 +152,14 @@ def check_memory(root: Path = Path("/")) -> CheckResult:
     limit = memory_limit(root)
     if limit is not None and limit < total:
         total, available = limit, min(available, limit - (memory_used(root) or 0))
-    found = f"{available / 1e9:.1f} GB available of {total / 1e9:.1f} GB"
+    text = f"{available / 1e9:.1f} GB available of {total / 1e9:.1f} GB"
     if limit is not None and limit == total:
-        found += ", the container's limit"
+        text += ", the container's limit"
     if available < MIN_MEMORY:
-        least = f"{MIN_MEMORY / 1e9:.0f} GB"
-        advice = f"free some memory: a job needs {least} or more, depending on its vocabulary"
-        return warning(name, found, advice)
-    return passed(name, found)
+        minimum = f"{MIN_MEMORY / 1e9:.0f} GB"
+        advice = f"free some memory: a job needs {minimum} or more, depending on its vocabulary"
+        return warning(name, text, advice)
+    return passed(name, text)
 
 
 def check_open_files() -> CheckResult:
@@ -169,12 +169,12 @@ def check_open_files() -> CheckResult:
         return passed(name, "Windows has no limit of a process")
     is_fixed = limits.now == limits.raised
     raised = "may not be raised" if is_fixed else f"may be raised to {_limit_text(limits.raised)}"
-    found = f"at most {_limit_text(limits.now)} (ulimit -n), {raised}"
+    text = f"at most {_limit_text(limits.now)} (ulimit -n), {raised}"
     if limits.now is not None and limits.now < MIN_OPEN_FILES:
         how = "ask your administrator for ulimit -n" if is_fixed else "ulimit -n"
         advice = f"for a head of many workers, {how} {MIN_OPEN_FILES} before Ray starts"
-        return warning(name, found, advice)
-    return passed(name, found)
+        return warning(name, text, advice)
+    return passed(name, text)
 
 
 def _limit_text(limit: int | None) -> str:
@@ -188,12 +188,12 @@ def check_shared_memory() -> CheckResult:
     try:
         space = disk_space(SHARED_MEMORY)
     except OSError as error:
-        found = f"{SHARED_MEMORY}: {error.strerror}"
-        return warning(name, found, advice)
-    found = f"{space.free / 1e9:.1f} GB free of {space.total / 1e9:.1f} GB in {SHARED_MEMORY}"
+        text = f"{SHARED_MEMORY}: {error.strerror}"
+        return warning(name, text, advice)
+    text = f"{space.free / 1e9:.1f} GB free of {space.total / 1e9:.1f} GB in {SHARED_MEMORY}"
     if space.free < MIN_SHARED_MEMORY:
-        return warning(name, found, advice)
-    return passed(name, found)
+        return warning(name, text, advice)
+    return passed(name, text)
 
 
 MIN_FREE = 10_000_000_000
@@ -207,19 +207,19 @@ def check_disk(folder: str) -> CheckResult:
         space = disk_space(_existing(folder))
     except OSError as error:
         return failure(name, f"{folder}: {error.strerror}", "name another one")
-    found = f"{folder}: {format_bytes(space.free)} free of {format_bytes(space.total)}"
+    text = f"{folder}: {format_bytes(space.free)} free of {format_bytes(space.total)}"
     has_inodes = space.inodes > 0  # some file systems do not count them
     if has_inodes:
-        found += f", {space.free_inodes:,} inodes free of {space.inodes:,}"
+        text += f", {space.free_inodes:,} inodes free of {space.inodes:,}"
     if space.free == 0 or (has_inodes and space.free_inodes == 0):
-        return failure(name, found, "it is full: free some space")
+        return failure(name, text, "it is full: free some space")
     if space.free < MIN_FREE or space.free < MIN_SHARE * space.total:
         advice = "free some space: shards take 2 or 4 bytes per token, and work/ holds the counts"
-        return warning(name, found, advice)
+        return warning(name, text, advice)
     if has_inodes and space.free_inodes < MIN_SHARE * space.inodes:
         advice = "remove small files, or make slices larger (limits.slice_bytes)"
-        return warning(name, found, advice)
-    return passed(name, found)
+        return warning(name, text, advice)
+    return passed(name, text)
 
 
 BYTES_PER_TOKEN = 3.0

@@ -63,14 +63,14 @@ def check_reachable(address: str, *, advice: str) -> CheckResult | None:
     """Return the reason why a connection cannot be opened, or None."""
     target = host_and_port(address)
     if target is None:
-        found = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
-        return failure("address", found, advice)
+        text = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
+        return failure("address", text, advice)
     try:
         socket.create_connection(target, timeout=CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:  # a name can be invalid for DNS
         why = getattr(error, "strerror", None) or error
-        found = f"{target[0]}:{target[1]} cannot be reached: {why}"
-        return failure("address", found, advice)
+        text = f"{target[0]}:{target[1]} cannot be reached: {why}"
+        return failure("address", text, advice)
     return None
 
 
@@ -141,8 +141,8 @@ def check_auth_mode(*, is_remote: bool) -> CheckResult:
     """Check that the authentication mode is set, unless only a local Ray is used."""
     name, mode = "Ray auth mode", os.environ.get(_MODE)
     if not mode and not is_remote:
-        found = f"{_MODE} is not set: the Ray that nanotok starts here asks for a token"
-        return passed(name, found)
+        text = f"{_MODE} is not set: the Ray that nanotok starts here asks for a token"
+        return passed(name, text)
     if not mode:
         return warning(
             name,
@@ -169,12 +169,12 @@ def check_token(*, is_remote: bool) -> CheckResult:
     path = Path(os.environ.get(_PATH) or "~/.ray/auth_token").expanduser()
     origin = f"{path} (of {_PATH})" if os.environ.get(_PATH) else str(path)
     if not path.exists() and not os.environ.get(_PATH):
-        found = f"none in {searched}"
+        text = f"none in {searched}"
         if not is_remote:
-            note = f"{found}; nanotok creates one for the Ray that it starts here"
+            note = f"{text}; nanotok creates one for the Ray that it starts here"
             return passed(name, note)
         advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
-        return failure(name, found, advice)
+        return failure(name, text, advice)
     return _token_of_file(name, path, origin=origin)
 
 
@@ -193,15 +193,15 @@ def _token_of_file(name: str, path: Path, *, origin: str) -> CheckResult:
         is_empty = not path.read_bytes().strip()
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
-        found = f"{origin} cannot be read: {error.strerror}"
+        text = f"{origin} cannot be read: {error.strerror}"
         advice = "put the cluster's token there, readable for this user alone (mode 0600)"
-        return failure(name, found, advice)
+        return failure(name, text, advice)
     if is_empty:
         advice = "put the cluster's token into it"
         return failure(name, f"{origin} is empty", advice)
     if mode & _OTHERS:
-        found = f"{origin} has mode {mode:04o}: other users can read it"
-        return warning(name, found, f"chmod 600 {path}")
+        text = f"{origin} has mode {mode:04o}: other users can read it"
+        return warning(name, text, f"chmod 600 {path}")
     return passed(name, f"from {origin}")
 
 

@@ -27,19 +27,19 @@ class CheckResult:
         return f"{self.status:<4}  {self.name:<16}  {text}"
 
 
-def passed(name: str, found: str) -> CheckResult:
+def passed(name: str, text: str) -> CheckResult:
     """Return the result of a check that found no problem."""
-    return CheckResult(name=name, status="ok", found=found)
+    return CheckResult(name=name, status="ok", found=text)
 
 
-def warning(name: str, found: str, advice: str) -> CheckResult:
+def warning(name: str, text: str, advice: str) -> CheckResult:
     """Return the result of a check that a job may not run well."""
-    return CheckResult(name=name, status="warn", found=found, advice=advice)
+    return CheckResult(name=name, status="warn", found=text, advice=advice)
 
 
-def failure(name: str, found: str, advice: str = "") -> CheckResult:
+def failure(name: str, text: str, advice: str = "") -> CheckResult:
     """Return the result of a check that a job does not run, or not safely."""
-    return CheckResult(name=name, status="fail", found=found, advice=advice)
+    return CheckResult(name=name, status="fail", found=text, advice=advice)
 
 
 def worst(findings: "list[CheckResult]") -> Status:
@@ -48,5 +48,5 @@ def worst(findings: "list[CheckResult]") -> Status:
     >>> worst([]), worst([CheckResult(name="a", status="warn", found="")])
     ('ok', 'warn')
     """
-    found = {finding.status for finding in findings}
-    return "fail" if "fail" in found else "warn" if "warn" in found else "ok"
+    statuses = {finding.status for finding in findings}
+    return "fail" if "fail" in statuses else "warn" if "warn" in statuses else "ok"

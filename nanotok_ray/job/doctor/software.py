@@ -54,11 +54,11 @@ def versions() -> str:
 
 def check_python() -> CheckResult:
     """Check Python's version."""
-    found = f"{platform.python_version()} at {sys.executable}"
+    text = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info[:2] < OLDEST_PYTHON:
-        least = ".".join(map(str, OLDEST_PYTHON))
-        return failure("Python", found, f"use Python {least} or newer")
-    return passed("Python", found)
+        minimum = ".".join(map(str, OLDEST_PYTHON))
+        return failure("Python", text, f"use Python {minimum} or newer")
+    return passed("Python", text)
 
 
 def core_build() -> str:
@@ -92,14 +92,14 @@ def check_core() -> CheckResult:
             f"{version}, and its compiled core cannot be imported: {error}",
             "install the wheel, or run `make build` in the sources",
         )
-    found = f"{version}, core {build}, in {Path(nanotok_ray.__file__).parent}"
+    text = f"{version}, core {build}, in {Path(nanotok_ray.__file__).parent}"
     if build.split(" ")[0] != version:
         advice = "core and Python are of two versions: install the wheel again, or `make build`"
-        return failure(name, found, advice)
+        return failure(name, text, advice)
     if " debug " in build:
         advice = "this core is many times slower: build it with --release"
-        return warning(name, found, advice)
-    return passed(name, found)
+        return warning(name, text, advice)
+    return passed(name, text)
 
 
 def ray_version() -> str | None:
@@ -113,17 +113,17 @@ def ray_version() -> str | None:
 def check_ray() -> CheckResult:
     """Check Ray's version."""
     name, version = "Ray", ray_version()
-    least = ".".join(map(str, OLDEST_RAY))
-    advice = f"pip install 'ray[default]>={least}'"
+    minimum = ".".join(map(str, OLDEST_RAY))
+    advice = f"pip install 'ray[default]>={minimum}'"
     if version is None:
         return failure(name, "is not installed", advice)
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_SAFE_RAY:
-        found = f"{version}, which has known security problems in its dashboard and job server"
-        return failure(name, found, advice)
+        text = f"{version}, which has known security problems in its dashboard and job server"
+        return failure(name, text, advice)
     if numbers < OLDEST_RAY:
-        found = f"{version}, older than {least}, which this is tested with"
-        return warning(name, found, advice)
+        text = f"{version}, older than {minimum}, which this is tested with"
+        return warning(name, text, advice)
     return passed(name, version)
 
 
