@@ -5,8 +5,7 @@ import re
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +15,8 @@ from nanotok_ray.errors import PackingError, RecipeError
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.preview import PreviewSettings, preview_packing
-from nanotok_ray.report.document import Document, Spelling, first_items
+from nanotok_ray.loader.shards import Shards
+from nanotok_ray.report.document import Document, first_items, stored_document
 from nanotok_ray.report.page import MAX_TOKENS, Heading, page_of
 from nanotok_ray.report.terminal import colored_lines, heading_of, plain_lines
 from nanotok_ray.tokenizer import Tokenizer, written_tokenizer
@@ -79,67 +79,6 @@ def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
     return numbers
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Inspected:
-    """The source of the documents to show."""
-
-    title: str
-    """A description for a heading."""
-    where: str
-    """The same description within a sentence."""
-    count: int
-    document: Callable[[int], Document]
-    """Returns a document by index, counted from 0."""
-    find: Callable[[str], list[int]]
-    """Returns the indexes of the documents with an id."""
-    tokenizer: Tokenizer
-
-    @property
-    def spelling(self) -> Spelling:
-        """The spelling of the ids."""
-        return Spelling(
-            bytes_of=self.tokenizer.decode_single_token_bytes,
-            special_tokens=self.tokenizer.special_tokens,
-        )
-
-    @property
-    def note(self) -> str:
-        """The origin of the ids, for a line below the heading."""
-        size = self.tokenizer.get_vocab_size()
-        return f"tokenizer {self.tokenizer.sha256[:16]}, {size:,} ids"
-
-
-def output_at(folder: str, *, split: str, source: list[str] | None) -> Inspected:
-    """Return the documents of a finished output.
-
-    Raises:
-        CorruptOutputError, IncompleteOutputError, SourceError: As for `open_shards`.
-        TokenizerError: The output's tokenizer cannot be read.
-    """
-    shards = open_shards(folder, split=split, source=source)
-
-    def document(number: int) -> Document:
-        name, position = shards.shard_of(number)
-        return Document(
-            title=f"document {number} of {len(shards)}",
-            location=f"document {position} of {name}",
-            ids=shards[number],
-            mask=shards.mask(number),
-            images=shards.images(number),
-            document_id=shards.document_id(number),
-        )
-
-    names = ", ".join(source or [])
-    return Inspected(
-        title=f"{folder}, split {split}" + (f", source {names}" if names else ""),
-        where=f"split {split}" + (f" of source {names}" if names else ""),
-        count=len(shards),
-        document=document,
-        find=shards.find,
-        tokenizer=written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}"),
-    )
-
-
 TERMINAL_TOKENS: Final = 2_000
 """Limit of shown tokens of a document without --all."""
 
@@ -155,33 +94,40 @@ def run_inspect(arguments: "Arguments") -> int:
     folder = output_of(arguments.location)
     if arguments.packing is not None:
         return _preview(folder, arguments)
-    inspected = output_at(folder, split=arguments.split, source=arguments.source)
-    numbers = _numbers(inspected, arguments)
-    documents = map(inspected.document, numbers)
+    shards = open_shards(folder, split=arguments.split, source=arguments.source)
+    tokenizer = written_tokenizer(f"{folder}/{TOKENIZER_FOLDER}")
+    documents = (stored_document(shards, number) for number in _numbers(shards, arguments))
     if arguments.html or arguments.open:
-        _show_page([*documents], inspected, arguments)
+        _show_page([*documents], folder, tokenizer, arguments)
         return 0
     for index, document in enumerate(documents):
         if index:
             print()
-        for line in _visible(document, inspected, arguments):
+        for line in _visible(document, tokenizer, arguments):
             print(line)
     return 0
 
 
-def _numbers(inspected: Inspected, arguments: "Arguments") -> list[int]:
+def _where(arguments: "Arguments") -> str:
+    """Return the split and the sources of the documents."""
+    sources = f" of source {', '.join(arguments.source)}" if arguments.source else ""
+    return f"split {arguments.split}{sources}"
+
+
+def _numbers(shards: Shards, arguments: "Arguments") -> list[int]:
+    where = _where(arguments)
     by_id: list[int] = []
     for document_id in arguments.document_ids:
-        numbers = inspected.find(document_id)
+        numbers = shards.find(document_id)
         if not numbers:
             raise RecipeError(
-                f"--doc-id {printable(document_id)}: no document in {inspected.where} has this id; "
+                f"--doc-id {printable(document_id)}: no document in {where} has this id; "
                 "ids are those of the `id_column` of a source"
             )
         by_id += numbers
     asked = arguments.documents or ([] if by_id else ["0"])
     ranges = [(number, number) for number in by_id] + [document_range(text) for text in asked]
-    return numbers_of(ranges, count=inspected.count, where=inspected.where)
+    return numbers_of(ranges, count=len(shards), where=where)
 
 
 def _check(arguments: "Arguments") -> None:
@@ -226,13 +172,13 @@ _OF_PACKING: Final = {
 }
 
 
-def _visible(document: Document, inspected: Inspected, arguments: "Arguments") -> Iterator[str]:
-    spelling, limit = inspected.spelling, None if arguments.all else TERMINAL_TOKENS
-    items, left = first_items(document, spelling, limit=limit)
-    yield from heading_of(document, spelling)
+def _visible(document: Document, tokenizer: Tokenizer, arguments: "Arguments") -> Iterator[str]:
+    limit = None if arguments.all else TERMINAL_TOKENS
+    items, left = first_items(document, tokenizer, limit=limit)
+    yield from heading_of(document, tokenizer)
     yield ""
     if arguments.text:
-        yield document_text(inspected.tokenizer.decode(document.ids[:limit]))
+        yield document_text(tokenizer.decode(document.ids[:limit]))
     elif _wants_color(arguments.color):
         yield from colored_lines(document, items, with_ids=bool(arguments.ids))
     else:
@@ -247,14 +193,16 @@ def _wants_color(choice: str | None) -> bool:
     return choice == "always"
 
 
-def _show_page(documents: list[Document], inspected: Inspected, arguments: "Arguments") -> None:
-    page = page_of(
-        documents,
-        inspected.spelling,
-        Heading(title=inspected.title, note=inspected.note),
-        limit=None if arguments.all else MAX_TOKENS,
-        with_ids=bool(arguments.ids),
-    ).encode()
+def _show_page(
+    documents: list[Document], folder: str, tokenizer: Tokenizer, arguments: "Arguments"
+) -> None:
+    size = tokenizer.get_vocab_size()
+    heading = Heading(
+        title=f"{folder}, {_where(arguments)}",
+        note=f"tokenizer {tokenizer.sha256[:16]}, {size:,} ids",
+    )
+    limit, with_ids = None if arguments.all else MAX_TOKENS, bool(arguments.ids)
+    page = page_of(documents, tokenizer, heading, limit=limit, with_ids=with_ids).encode()
     if arguments.html == "-":
         sys.stdout.buffer.write(page)
         return
@@ -275,15 +223,31 @@ def _written(page: bytes, name: str | None) -> Path:
     return path
 
 
-_HEAD = ("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped")
-_SOURCES_HEAD = ("source", "weight", "documents", "tokens", "share", "epochs")
+_COLUMNS = {
+    "length": ("length", ","),
+    "packing": ("packing", ""),
+    "rows": ("rows", ","),
+    "tokens": ("tokens", ","),
+    "kept": ("kept", ".1%"),
+    "used": ("utilisation", ".1%"),
+    "cropped": ("cropped_tokens", ","),
+    "cut": ("cut_documents", ","),
+    "dropped": ("dropped_documents", ","),
+}
+_SOURCE_COLUMNS = {
+    "source": ("source", ""),
+    "weight": ("weight", "g"),
+    "documents": ("documents", ","),
+    "tokens": ("tokens", ","),
+    "share": ("share", ".1%"),
+    "epochs": ("epochs", ".2f"),
+}
+"""The key and the format of each column."""
 
 
 def _preview(folder: str, arguments: "Arguments") -> int:
     shards = open_shards(folder, split=arguments.split, source=arguments.source)
-    where = f"split {arguments.split}" + (
-        f" of {', '.join(arguments.source)}" if arguments.source else ""
-    )
+    where = _where(arguments)
     if not shards.num_tokens:
         raise PackingError(
             f"there is nothing to pack: {where} of {folder} has "
@@ -313,41 +277,26 @@ def _preview(folder: str, arguments: "Arguments") -> int:
         f"{folder}, {where}: {quantity(len(shards), 'document')}, "
         f"{quantity(shards.num_tokens, 'token')}",
         "",
-        *plan_lines([plan for plan in plans if "problem" not in plan]),
+        *_plan_lines([plan for plan in plans if "problem" not in plan]),
         *problems,
     )
     return 0
 
 
-def plan_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _plan_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield a line for each plan, and with weights another line for each source."""
-    yield from table_lines([_HEAD, *map(_cells, plans)], left=(1,))
+    yield from _table(plans, _COLUMNS, left=(1,))
     sources = next((plan["sources"] for plan in plans if "sources" in plan), None)
     if sources is not None:
         yield ""
-        rows = [_source_cells(name, value) for name, value in sources.items()]
-        yield from table_lines([_SOURCES_HEAD, *rows])
+        rows = [{"source": name, **values} for name, values in sources.items()]
+        yield from _table(rows, _SOURCE_COLUMNS)
 
 
-def _cells(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    numbers = ("cropped_tokens", "cut_documents", "dropped_documents")
-    return (
-        f"{plan['length']:,}",
-        str(plan["packing"]),
-        f"{plan['rows']:,}",
-        f"{plan['tokens']:,}",
-        f"{plan['kept']:.1%}",
-        f"{plan['utilisation']:.1%}",
-        *(f"{plan[name]:,}" for name in numbers),
-    )
-
-
-def _source_cells(name: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    return (
-        name,
-        f"{values['weight']:g}",
-        f"{values['documents']:,}",
-        f"{values['tokens']:,}",
-        f"{values['share']:.1%}",
-        f"{values['epochs']:.2f}",
-    )
+def _table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, tuple[str, str]],
+    left: Sequence[int] = (0,),
+) -> Iterator[str]:
+    cells = [[format(row[key], form) for key, form in columns.values()] for row in rows]
+    return table_lines([[*columns], *cells], left=left)

@@ -1,7 +1,7 @@
 """A document for display: tokens, images, turns of speakers, totals."""
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import ClassVar, Final
@@ -10,24 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.loader.shards import Shards
+from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import quantity
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Spelling:
-    """The bytes and names of ids."""
-
-    bytes_of: Callable[[int], bytes]
-    """Returns the bytes of an id, for a special token its name; raises KeyError for an unknown id.
-    """
-    special_tokens: Mapping[str, int]
-    """Id of each special token by name."""
-    names: dict[int, str] = field(init=False)
-    """Name of each special token by id."""
-
-    def __post_init__(self) -> None:
-        names = {number: name for name, number in self.special_tokens.items()}
-        object.__setattr__(self, "names", names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +55,19 @@ class Document:
     def image_rows(self) -> list[tuple[int, int, int]]:
         """Return start, end and number of each image."""
         return [] if self.images is None else [(a, b, n) for a, b, n in self.images.tolist()]
+
+
+def stored_document(shards: Shards, number: int) -> Document:
+    """Return a document of an output."""
+    shard, position = shards.shard_of(number)
+    return Document(
+        title=f"document {number} of {len(shards)}",
+        location=f"document {position} of {shard}",
+        ids=shards[number],
+        mask=shards.mask(number),
+        images=shards.images(number),
+        document_id=shards.document_id(number),
+    )
 
 
 UNTRAINED, TRAINED, IMAGE, TEXT = range(4)
@@ -169,7 +167,7 @@ class Image:
 Item = Token | Image
 
 
-def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
+def items_of(document: Document, tokenizer: Tokenizer) -> Iterator[Item]:
     """Yield tokens and images in order.
 
     Raises:
@@ -177,18 +175,18 @@ def items_of(document: Document, spelling: Spelling) -> Iterator[Item]:
     """
     reached = 0
     for start, end, number in document.image_rows():
-        yield from _completed(_tokens(document, spelling, reached, start))
+        yield from _completed(_tokens(document, tokenizer, reached, start))
         token = int(document.ids[start]) if end > start else None
         yield Image(number=number, start=start, end=end, token=token)
         reached = end
-    yield from _completed(_tokens(document, spelling, reached, len(document.ids)))
+    yield from _completed(_tokens(document, tokenizer, reached, len(document.ids)))
 
 
 def first_items(
-    document: Document, spelling: Spelling, *, limit: int | None
+    document: Document, tokenizer: Tokenizer, *, limit: int | None
 ) -> tuple[list[Item], int]:
     """Return the first items, and the number of tokens after them."""
-    items = list(islice(items_of(document, spelling), limit))
+    items = list(islice(items_of(document, tokenizer), limit))
     reached = 0
     if items:
         last = items[-1]
@@ -196,12 +194,12 @@ def first_items(
     return items, len(document.ids) - reached
 
 
-def _tokens(document: Document, spelling: Spelling, start: int, end: int) -> Iterator[Token]:
+def _tokens(document: Document, tokenizer: Tokenizer, start: int, end: int) -> Iterator[Token]:
     """Yield tokens without their text."""
-    mask = document.mask
+    mask, special = document.mask, frozenset(tokenizer.special_tokens.values())
     for position, number in enumerate(document.ids[start:end].tolist(), start):
         try:
-            data = spelling.bytes_of(number)
+            data = tokenizer.decode_single_token_bytes(number)
         except KeyError as error:
             raise CorruptOutputError(
                 f"{document.title}: id {number} at position {position} is no token of this "
@@ -212,7 +210,7 @@ def _tokens(document: Document, spelling: Spelling, start: int, end: int) -> Ite
             number=number,
             data=data,
             text="",
-            is_special=number in spelling.names,
+            is_special=number in special,
             mask=None if mask is None else int(mask[position] != 0),
         )
 
@@ -256,14 +254,14 @@ class Totals:
         return 1.0 if self.trained is None else self.trained / max(self.tokens, 1)
 
 
-def totals_of(document: Document, spelling: Spelling) -> Totals:
+def totals_of(document: Document, tokenizer: Tokenizer) -> Totals:
     """Return the totals of a document.
 
     Raises:
         CorruptOutputError: An id is not a token.
     """
     num_bytes = image_tokens = 0
-    for item in items_of(document, spelling):
+    for item in items_of(document, tokenizer):
         if isinstance(item, Image):
             image_tokens += item.count
         elif not item.is_special:

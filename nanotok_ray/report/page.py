@@ -19,7 +19,6 @@ from nanotok_ray.report.document import (
     TRAINED,
     UNTRAINED,
     Document,
-    Spelling,
     Totals,
     Turn,
     first_items,
@@ -35,6 +34,7 @@ from nanotok_ray.report.run import stages, timeline_and_stragglers
 from nanotok_ray.report.sampled import example_documents, masks
 from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import quantity
 
 _Parts = Callable[[Facts], Iterable[Part]]
@@ -147,7 +147,7 @@ class Heading:
 
 def page_of(
     documents: Sequence[Document],
-    spelling: Spelling,
+    tokenizer: Tokenizer,
     heading: Heading,
     *,
     limit: int | None = MAX_TOKENS,
@@ -157,7 +157,7 @@ def page_of(
 
     Args:
         documents: the documents in order; for more than one, there is a table of contents.
-        spelling: the spelling of their ids.
+        tokenizer: the tokenizer of their ids.
         heading: the heading.
         limit: the limit of tokens of each document, an image counted as one; None: no limit.
         with_ids: whether ids are visible when the page is opened; the page has a switch.
@@ -165,7 +165,7 @@ def page_of(
     Raises:
         CorruptOutputError: An id is not a token.
     """
-    totals = [totals_of(document, spelling) for document in documents]
+    totals = [totals_of(document, tokenizer) for document in documents]
     return render(
         "documents.html",
         title=heading.title,
@@ -173,15 +173,15 @@ def page_of(
         with_ids=with_ids,
         contents=_contents(documents, totals) if len(documents) > 1 else None,
         legend=_legend(totals),
-        sections=_document_sections(documents, totals, spelling, limit),
+        sections=_document_sections(documents, totals, tokenizer, limit),
     )
 
 
 def _document_sections(
-    documents: Sequence[Document], totals: Sequence[Totals], spelling: Spelling, limit: int | None
+    documents: Sequence[Document], totals: Sequence[Totals], tokenizer: Tokenizer, limit: int | None
 ) -> Iterator[_DocumentSection]:
     for document, value in zip(documents, totals, strict=True):
-        items, left = first_items(document, spelling, limit=limit)
+        items, left = first_items(document, tokenizer, limit=limit)
         identity = "" if document.document_id is None else f", id {document.document_id}"
         yield _DocumentSection(
             document=document,

@@ -13,11 +13,10 @@ from nanotok_ray.report.document import (
     TEXT,
     TRAINED,
     UNTRAINED,
-    Document,
     Image,
-    Spelling,
     first_items,
     items_of,
+    stored_document,
     turns_of,
 )
 from nanotok_ray.report.facts import Facts
@@ -143,11 +142,10 @@ def _sampled(
     shards: Shards, values: range, tokenizer: Tokenizer
 ) -> tuple[int, Counter[tuple[str, int]]]:
     """Count tokens of the first documents of a source by role and mask."""
-    spelling = spelling_of(tokenizer)
     counts: Counter[tuple[str, int]] = Counter()
     sampled = 0
     for number in values[:_SAMPLE]:
-        for turn in turns_of(items_of(_document(shards, number), spelling)):
+        for turn in turns_of(items_of(stored_document(shards, number), tokenizer)):
             for block in turn.blocks:
                 for item in block.items:
                     if isinstance(item, Image):
@@ -159,24 +157,6 @@ def _sampled(
         if counts.total() >= _SAMPLE_TOKENS:
             break
     return sampled, counts
-
-
-def spelling_of(tokenizer: Tokenizer) -> Spelling:
-    """Return the spelling of the ids of a tokenizer."""
-    return Spelling(
-        bytes_of=tokenizer.decode_single_token_bytes, special_tokens=tokenizer.special_tokens
-    )
-
-
-def _document(shards: Shards, number: int) -> Document:
-    shard, position = shards.shard_of(number)
-    return Document(
-        title=f"document {number}",
-        location=f"document {position:,} of {shard}",
-        ids=shards[number],
-        mask=shards.mask(number),
-        images=shards.images(number),
-    )
 
 
 NUM_EXAMPLES: Final = 300
@@ -222,8 +202,8 @@ def _chosen_document(shards: Shards, values: range) -> int:
 
 
 def _example(shards: Shards, values: range, tokenizer: Tokenizer) -> Part:
-    document = _document(shards, _chosen_document(shards, values))
-    items, left_out = first_items(document, spelling_of(tokenizer), limit=NUM_EXAMPLES)
+    document = stored_document(shards, _chosen_document(shards, values))
+    items, left_out = first_items(document, tokenizer, limit=NUM_EXAMPLES)
     is_text = document.mask is None
     return Part(
         title="A text" if is_text else "A document with its mask",

@@ -8,10 +8,10 @@ from nanotok_ray.report.document import (
     Document,
     Image,
     Item,
-    Spelling,
     totals_of,
     turns_of,
 )
+from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import printable, quantity
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
@@ -22,13 +22,13 @@ _TINTS: Final = ("\x1b[48;5;24m\x1b[97m", "\x1b[48;5;58m\x1b[97m")
 _MAX_ID_CHARS = 200
 
 
-def heading_of(document: Document, spelling: Spelling) -> list[str]:
+def heading_of(document: Document, tokenizer: Tokenizer) -> list[str]:
     """Return the description of a document and its totals.
 
     Raises:
         CorruptOutputError: An id is not a token.
     """
-    document_id, totals = document.document_id, totals_of(document, spelling)
+    document_id, totals = document.document_id, totals_of(document, tokenizer)
     text = "" if document_id is None else f", id {document_id[:_MAX_ID_CHARS]!r}"
     lines = [f"{document.title}, {document.location}{text}"]
     text = (

@@ -124,7 +124,7 @@ def test_a_page_contains_the_requested_documents_also_on_stdout(inspect, out, tm
     assert page.ids == [number for document in range(3) for number in shards[document].tolist()]
     trained = [int("y" in token.kinds) for token in page.tokens]
     assert trained == [flag for document in range(3) for flag in shards.mask(document).tolist()]
-    assert f"{out}, split train, source chats" in page.reported
+    assert f"{out}, split train of source chats" in page.reported
     code, shown, reported = inspect(*flags, "-")
     assert (code, shown.encode(), reported) == (0, path.read_bytes(), "")
 

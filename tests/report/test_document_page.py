@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.recipe import SPECIAL_TOKENS
-from nanotok_ray.report.document import Document, Image, Spelling, items_of, turns_of
+from nanotok_ray.report.document import Document, Image, items_of, turns_of
 from nanotok_ray.report.page import Heading, page_of
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.pages import ShownPage
@@ -42,12 +42,6 @@ def tokenizer():
     return Tokenizer.train_from_iterator(corpus, 400, special_tokens=names)
 
 
-@pytest.fixture(scope="module")
-def spelling(tokenizer):
-    names = tokenizer.special_tokens
-    return Spelling(bytes_of=tokenizer.decode_single_token_bytes, special_tokens=names)
-
-
 def document(ids, mask=None, images=None, **others):
     return Document(
         title=others.pop("title", "document 0 of 1"),
@@ -76,29 +70,33 @@ def scan(tokenizer):
     return ids, [[1, 274, 0], [second, second + 1, 1]]
 
 
-def page(spelling, *documents, **others):
+def page(tokenizer, *documents, **others):
     heading = Heading(title=others.pop("title", "out"), note=others.pop("note", ""))
-    return page_of(documents, spelling, heading, **others)
+    return page_of(documents, tokenizer, heading, **others)
 
 
-def shown(spelling, *documents, **others):
-    return ShownPage(page(spelling, *documents, **others))
+def shown(tokenizer, *documents, **others):
+    return ShownPage(page(tokenizer, *documents, **others))
 
 
-def test_every_token_appears_once_with_its_mask_and_title(tokenizer, chat, spelling):
+def test_every_token_appears_once_with_its_mask_and_title(tokenizer, chat):
     ids, mask = chat
-    found = shown(spelling, document(ids, mask, document_id="a-7"))
+    found = shown(tokenizer, document(ids, mask, document_id="a-7"))
     assert [int(token.attributes["data-i"]) for token in found.tokens] == ids
     assert [int("y" in token.kinds) for token in found.tokens] == mask
     assert all(("n" in token.kinds) != ("y" in token.kinds) for token in found.tokens)
+    special = {*tokenizer.special_tokens.values()}
     for position, (token, number, flag) in enumerate(zip(found.tokens, ids, mask, strict=True)):
         title = token.attributes["title"]
         assert title.startswith(f"id {number}, position {position}, ")
         assert title.endswith(", trained on" if flag else ", not trained on")
-        assert (token.tag == "bdi") == (number in spelling.names) == ("special" in title)
+        assert (
+            (token.tag == "bdi")
+            == (number in tokenizer.special_tokens.values())
+            == ("special" in title)
+        )
         if number < 256:
             assert f" 1 byte {number:02X}," in title
-    special = set(tokenizer.special_tokens.values())
     size = len(tokenizer.decode_bytes([number for number in ids if number not in special]))
     for part in (f"tokens{len(ids)}", f"bytes{size}", f"bytes per token{size / len(ids):.2f}"):
         assert part in found.reported
@@ -112,7 +110,7 @@ def test_every_token_appears_once_with_its_mask_and_title(tokenizer, chat, spell
 
 
 @given(data=st.data())
-def test_any_ids_appear_once_and_their_texts_join_to_the_decoded_text(tokenizer, spelling, data):
+def test_any_ids_appear_once_and_their_texts_join_to_the_decoded_text(tokenizer, data):
     number = st.integers(0, tokenizer.get_vocab_size() - 1)
     pieces = st.one_of(
         st.lists(number, max_size=8),
@@ -122,7 +120,7 @@ def test_any_ids_appear_once_and_their_texts_join_to_the_decoded_text(tokenizer,
     ids = [each for piece in data.draw(st.lists(pieces, max_size=12)) for each in piece]
     with_mask = data.draw(st.booleans())
     mask = data.draw(st.lists(st.integers(0, 1), min_size=len(ids), max_size=len(ids)))
-    found = shown(spelling, document(ids, mask if with_mask else None))
+    found = shown(tokenizer, document(ids, mask if with_mask else None))
     assert found.ids == ids
     assert "".join(token.text for token in found.tokens) == tokenizer.decode(ids)
     if with_mask:
@@ -135,11 +133,11 @@ def test_any_ids_appear_once_and_their_texts_join_to_the_decoded_text(tokenizer,
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_texts_add_no_element(tokenizer, spelling, text):
+def test_hostile_texts_add_no_element(tokenizer, text):
     ids = [tokenizer.encode_special('<"&>'), *tokenizer.encode(text)]
-    harmless = shown(spelling, document(ids, title="x", document_id="y"), title="z", note="n")
+    harmless = shown(tokenizer, document(ids, title="x", document_id="y"), title="z", note="n")
     hostile = document(ids, title=text, document_id=text + "\udcff")
-    own = page(spelling, hostile, title=text, note=text)
+    own = page(tokenizer, hostile, title=text, note=text)
     found = ShownPage(own)
     assert found.tags == harmless.tags
     assert "script" not in found.tags
@@ -150,9 +148,9 @@ def test_hostile_texts_add_no_element(tokenizer, spelling, text):
     assert not re.search("[\0-\x08\x0b-\x1f\x7f-\xa0\xad\u202a-\u202e\u2066-\u2069\ufeff]", own)
 
 
-def test_a_page_loads_nothing_and_runs_nothing(chat, spelling):
+def test_a_page_loads_nothing_and_runs_nothing(chat, tokenizer):
     two = [document(*chat, title=f"document {number} of 9") for number in (3, 7)]
-    own = page(spelling, *two)
+    own = page(tokenizer, *two)
     found = ShownPage(own)
     assert not {"script", "link", "img", "iframe", "object", "base"} & set(found.tags)
     assert "url(" not in own
@@ -164,17 +162,17 @@ def test_a_page_loads_nothing_and_runs_nothing(chat, spelling):
     places = [values["id"] for tag, values in found.attributes if tag == "section"]
     assert links == [f"#{place}" for place in places] == ["#d0", "#d1"]
     assert found.ids == chat[0] * 2
-    off, on = (shown(spelling, two[0], with_ids=with_ids) for with_ids in (False, True))
+    off, on = (shown(tokenizer, two[0], with_ids=with_ids) for with_ids in (False, True))
     assert "table" not in off.tags
     boxes = [dict(each.attributes)["input"] for each in (off, on)]
     assert [box.get("checked") for box in boxes] == [None, ""]
     assert {box["id"] for box in boxes} == {dict(off.attributes)["label"]["for"]}
 
 
-def test_images_are_one_box_each_with_number_and_tokens(tokenizer, scan, spelling):
+def test_images_are_one_box_each_with_number_and_tokens(tokenizer, scan):
     ids, images = scan
     mask = [0] * (len(ids) - 3) + [1] * 3
-    found = shown(spelling, document(ids, mask, images))
+    found = shown(tokenizer, document(ids, mask, images))
     boxes = [token for token in found.tokens if "g" in token.kinds]
     assert [box.text for box in boxes] == ["image 1 273 tokens", "image 2 1 token"]
     image = tokenizer.encode_special("<image>")
@@ -188,34 +186,34 @@ def test_images_are_one_box_each_with_number_and_tokens(tokenizer, scan, spellin
     assert expanded == ids
     assert "2 (274 tokens)" in found.reported
     empty = document([97], None, [[1, 1, 0]])
-    assert [token.text for token in shown(spelling, empty).tokens] == ["a", "image 1 0 tokens"]
-    assert Image(number=0, start=1, end=1, token=None) in items_of(empty, spelling)
+    assert [token.text for token in shown(tokenizer, empty).tokens] == ["a", "image 1 0 tokens"]
+    assert Image(number=0, start=1, end=1, token=None) in items_of(empty, tokenizer)
 
 
-def test_a_character_split_by_an_image_or_special_token_is_replaced(tokenizer, spelling):
+def test_a_character_split_by_an_image_or_special_token_is_replaced(tokenizer):
     image, bos = tokenizer.encode_special("<image>"), tokenizer.get_bos_token_id()
     broken = [0xE6, 0x95]
     ids = [*broken, image, 0xB0, *broken, bos, 0xB0, *broken]
-    found = shown(spelling, document(ids, None, [[2, 3, 0]]))
+    found = shown(tokenizer, document(ids, None, [[2, 3, 0]]))
     own = [token.text for token in found.tokens if "g" not in token.kinds]
     assert own == ["", "\ufffd", "\ufffd", "", "\ufffd", "<|bos|>", "\ufffd", "", "\ufffd"]
 
 
-def test_turns_are_named_and_contain_tool_calls(chat, spelling):
-    turns = turns_of(items_of(document(*chat), spelling))
+def test_turns_are_named_and_contain_tool_calls(chat, tokenizer):
+    turns = turns_of(items_of(document(*chat), tokenizer))
     roles = [[block.role for block in turn.blocks] for turn in turns[:3]]
     assert roles == [[""], ["user"], ["assistant", "python", "python output", "assistant"]]
     assert [turn.role for turn in turns[:3]] == ["", "user", "assistant"]
-    found = shown(spelling, document(*chat))
+    found = shown(tokenizer, document(*chat))
     assert found.turns[:4] == ["user", "assistant", "python", "python output"]
     assert found.turns[4:] in ([], ["user", "assistant", "python", "python output"])
 
 
 @given(data=st.data())
-def test_turns_contain_every_item_once_in_order_for_any_special_tokens(tokenizer, spelling, data):
+def test_turns_contain_every_item_once_in_order_for_any_special_tokens(tokenizer, data):
     some = [*tokenizer.special_tokens.values(), 97, 98]
     ids = data.draw(st.lists(st.sampled_from(some), max_size=30))
-    items = [*items_of(document(ids), spelling)]
+    items = [*items_of(document(ids), tokenizer)]
     turns = turns_of(items)
     assert all(turn.blocks for turn in turns)
     blocks = [block.items for turn in turns for block in turn.blocks]
@@ -223,36 +221,37 @@ def test_turns_contain_every_item_once_in_order_for_any_special_tokens(tokenizer
     assert [item for block in blocks for item in block] == items
 
 
-def test_a_long_document_is_cut_and_states_the_omitted_length(scan, spelling):
+def test_a_long_document_is_cut_and_states_the_omitted_length(scan, tokenizer):
     ids, images = scan
-    whole = shown(spelling, document(ids, None, images), limit=None)
-    cut = shown(spelling, document(ids, None, images), limit=3)
+    whole = shown(tokenizer, document(ids, None, images), limit=None)
+    cut = shown(tokenizer, document(ids, None, images), limit=3)
     assert cut.tokens == whole.tokens[:3]
     left_out = len(ids) - 1 - 273 - 1
     assert f"{left_out:,} of {len(ids):,} tokens are not shown" in cut.reported
     assert "--all" in cut.reported
-    at_image = shown(spelling, document(ids, None, images), limit=2).reported
+    at_image = shown(tokenizer, document(ids, None, images), limit=2).reported
     assert f"{left_out + 1:,} of {len(ids):,} tokens are not shown" in at_image
     assert "not shown" not in whole.reported
-    assert "1 of 20,001 tokens are not shown" in page(spelling, document([97] * 20_001))
+    assert "1 of 20,001 tokens are not shown" in page(tokenizer, document([97] * 20_001))
 
 
-def test_a_long_text_is_split_at_line_breaks_without_losing_a_token(spelling):
+def test_a_long_text_is_split_at_line_breaks_without_losing_a_token(tokenizer):
     ids = ([97] * 9 + [10]) * 200
-    own = page(spelling, document(ids))
+    own = page(tokenizer, document(ids))
     assert ShownPage(own).ids == ids
     assert own.count('<div class="b"') == 7
-    assert page(spelling, document([97] * 2999)).count('<div class="b"') == 1
+    assert page(tokenizer, document([97] * 2999)).count('<div class="b"') == 1
 
 
 PROGRAM = """
 import numpy as np, hashlib
-from nanotok_ray.report.document import Document, Spelling
+from nanotok_ray.report.document import Document
 from nanotok_ray.report.page import Heading, page_of
-spelling = Spelling(bytes_of=lambda n: bytes([n]), special_tokens={'<|bos|>': 60})
-one = Document(title='a', location='b', ids=np.arange(256, dtype=np.uint16),
-               mask=np.arange(256, dtype=np.uint8) % 2)
-print(hashlib.sha256(page_of([one, one], spelling, Heading(title='t')).encode()).hexdigest())
+from nanotok_ray.tokenizer import Tokenizer
+tokenizer = Tokenizer.train_from_iterator(['aa'], 257, special_tokens=['<|bos|>'])
+one = Document(title='a', location='b', ids=np.arange(257, dtype=np.uint16),
+               mask=np.arange(257, dtype=np.uint8) % 2)
+print(hashlib.sha256(page_of([one, one], tokenizer, Heading(title='t')).encode()).hexdigest())
 """
 
 
