@@ -11,7 +11,8 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nanotok_ray.cluster.node_check import MAX_NODES, RayNode, ask
+from nanotok_ray.cluster.node_check import MAX_NODES, ask
+from nanotok_ray.cluster.nodes import RayNode, alive_nodes
 from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
 from nanotok_ray.job.doctor.ray_settings import (
     NO_CLUSTER,
@@ -101,9 +102,9 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
         yield failure("cluster", text, NOT_JOINED)
         return
     try:
-        nodes = [node for node in ray.nodes() if node["Alive"]]
+        nodes = alive_nodes()
         yield nodes_finding(nodes)
-        working = [node for node in nodes if node["Resources"].get("CPU", 0) >= 1]
+        working = [node for node in nodes if node.cpus]
         ours = core_identity()
         yield cores_finding(
             ours, ask(working, core_identity, (), name="doctor"), asked=len(working)
@@ -114,7 +115,7 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
 
 def nodes_finding(nodes: Sequence[RayNode]) -> CheckResult:
     """Report the number of nodes and CPUs; without a CPU no task can start."""
-    cpus = sum(int(node["Resources"].get("CPU", 0)) for node in nodes)
+    cpus = sum(node.cpus for node in nodes)
     text = f"{quantity(len(nodes), 'node')}, {quantity(cpus, 'CPU')}"
     if not cpus:
         return warning(
@@ -139,11 +140,7 @@ def cores_finding(
 ) -> CheckResult:
     """Compare the core and Python of the nodes with those of this process."""
     name = "cores of nodes"
-    wrong = [
-        f"{node['NodeManagerAddress']}: {_message(answer)}"
-        for node, answer in answers
-        if answer != values
-    ]
+    wrong = [f"{node.address}: {_message(answer)}" for node, answer in answers if answer != values]
     silent = asked - len(answers)
     if silent:
         wrong.append(f"{silent} of the nodes did not answer in time")

@@ -6,9 +6,9 @@ the task is run again from the start.
 
 import queue
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from nanotok_ray.cluster.nodes import RayNode, alive_nodes
 from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.job.counting import Training
@@ -34,7 +34,7 @@ def learn_in_task(
     import ray  # noqa: PLC0415 - the session has set its environment before
 
     learner = training.recipe.learner
-    for note in placement_notes(learner, ray.nodes()):
+    for note in placement_notes(learner, alive_nodes()):
         on_event(Note(text=note))
     remote = ray.remote(
         num_cpus=learner.cpus,
@@ -83,16 +83,15 @@ def learning_events(training: Training, summed: WeightedCounts, out: Folder) -> 
     thread.join()
 
 
-def placement_notes(learner: LearnerRecipe, nodes: list[dict[str, Any]]) -> Iterator[str]:
+def placement_notes(learner: LearnerRecipe, nodes: Sequence[RayNode]) -> Iterator[str]:
     """Yield a note if no node matches the request, so that the task waits, possibly forever."""
     wanted = _label(learner.label) or {}
     fitting = [
         node
         for node in nodes
-        if node.get("Alive")
-        and node["Resources"].get("memory", 0) >= (learner.memory or 0)
-        and node["Resources"].get("CPU", 0) >= learner.cpus
-        and wanted.items() <= node.get("Labels", {}).items()
+        if node.memory >= (learner.memory or 0)
+        and node.cpus >= learner.cpus
+        and wanted.items() <= node.labels.items()
     ]
     if not fitting:
         text = f" and the label {learner.label}" if learner.label else ""

@@ -5,9 +5,10 @@ A node that joins later is checked by its first calls (`node_call.py`, `job/work
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nanotok_ray.cluster.node_call import WHAT_TO_DO, called, installed, node_function, pack
+from nanotok_ray.cluster.nodes import RayNode, alive_nodes
 from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job.probes import (
     Probe,
@@ -26,7 +27,6 @@ ANSWER_SECONDS = 60.0
 
 MAX_NODES = 5
 
-RayNode = dict[str, Any]
 A = TypeVar("A")
 R = TypeVar("R")
 Answers = Sequence[tuple[RayNode, Sequence[str | None]]]
@@ -59,7 +59,7 @@ def check_nodes(shared: Collection[Shared]) -> None:
         finally:
             for probe in probes:
                 for node in nodes:
-                    remove(probe, probe.answer_name(node["NodeID"]))
+                    remove(probe, probe.answer_name(node.node_id))
     wrong += [
         _source_message(source, _of_source(len(probes) + number, answers), len(nodes))
         for number, source in enumerate(sources)
@@ -72,11 +72,10 @@ def nodes_beside_this() -> list[RayNode]:
     """Return the nodes that run slices, or nothing if this is the only node."""
     import ray  # noqa: PLC0415 - the session must have set its environment before
 
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    this_node = ray.get_runtime_context().get_node_id()
-    if [node["NodeID"] for node in alive] == [this_node]:
+    alive, this_node = alive_nodes(), ray.get_runtime_context().get_node_id()
+    if [node.node_id for node in alive] == [this_node]:
         return []
-    return [node for node in alive if node["Resources"].get("CPU", 0) >= 1]
+    return [node for node in alive if node.cpus]
 
 
 def ask(
@@ -96,10 +95,9 @@ def ask(
     remote = ray.remote(num_cpus=0, max_retries=0)(node_function())
     asked = {}
     for node in nodes:
-        node_id = node["NodeID"]
-        pin = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
+        pin = NodeAffinitySchedulingStrategy(node_id=node.node_id, soft=False)
         call = remote.options(name=name, scheduling_strategy=pin)
-        asked[call.remote(installed(), pack(work, argument, node_id))] = node
+        asked[call.remote(installed(), pack(work, argument, node.node_id))] = node
     answers: list[tuple[RayNode, R | Exception]] = []
     end = time.monotonic() + ANSWER_SECONDS
     try:
@@ -119,7 +117,7 @@ def ask(
 
 def _require_package(answers: Sequence[tuple[RayNode, object]], nodes: int) -> None:
     """Raise an error that names the nodes which cannot call a function of this package."""
-    unfit = [f"{_name(node)}: {error}" for node, error in answers if isinstance(error, NodeError)]
+    unfit = [f"{node.name}: {error}" for node, error in answers if isinstance(error, NodeError)]
     if unfit:
         head = f"{len(unfit)} of {nodes} nodes cannot run this job; {WHAT_TO_DO}"
         raise NodeError("\n".join([head, *_listed(unfit)]))
@@ -131,15 +129,15 @@ def _of_probe(probe: Probe, number: int, answers: Answers) -> list[str]:
     for node, seen in answers:
         problem = seen[number]
         if problem is None:
-            problem = problem_with(probe, probe.answer_name(node["NodeID"]))
+            problem = problem_with(probe, probe.answer_name(node.node_id))
         if problem is not None:
-            problems.append(f"{_name(node)}: {problem}")
+            problems.append(f"{node.name}: {problem}")
     return problems
 
 
 def _of_source(number: int, answers: Answers) -> list[str]:
     """Return the nodes that cannot open the files of a source, and why."""
-    return [f"{_name(node)}: {seen[number]}" for node, seen in answers if seen[number] is not None]
+    return [f"{node.name}: {seen[number]}" for node, seen in answers if seen[number] is not None]
 
 
 def _folder_message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
@@ -167,7 +165,3 @@ def _listed(problems: Sequence[str]) -> list[str]:
     more = len(problems) - MAX_NODES
     lines = [f"  {problem}" for problem in problems[:MAX_NODES]]
     return lines + ([f"  and {more} more nodes"] if more > 0 else [])
-
-
-def _name(node: RayNode) -> str:
-    return f"{node['NodeManagerAddress']} ({node['NodeManagerHostname']})"

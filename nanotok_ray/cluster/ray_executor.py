@@ -18,6 +18,7 @@ from nanotok_ray.cluster.node_call import (
     node_function,
     pack,
 )
+from nanotok_ray.cluster.nodes import alive_nodes
 from nanotok_ray.cluster.session import check_address, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job.counting import Training
@@ -176,20 +177,14 @@ def _on_node(answer: Called) -> AttemptResult:
 
 def cluster_resources() -> ClusterResources:
     """Return the current resources of the cluster, with at least one CPU."""
-    import ray  # noqa: PLC0415 - the session must have set its environment before
-
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    sizes = {
-        node["NodeID"]: (int(node["Resources"].get("memory", 0)), cpus)
-        for node in alive
-        if (cpus := int(node["Resources"].get("CPU", 0))) >= 1
-    }
-    memory, cpus = max(sizes.values(), default=(0, 1))
+    alive = alive_nodes()
+    working = [node for node in alive if node.cpus]
+    memory, cpus = max(((node.memory, node.cpus) for node in working), default=(0, 1))
     return ClusterResources(
-        cpus=max(1, sum(cpus for _, cpus in sizes.values())),
+        cpus=max(1, sum(node.cpus for node in working)),
         node_cpus=cpus,
         node_memory=memory,
-        nodes={node: cpus for node, (_, cpus) in sizes.items()},
+        nodes={node.node_id: node.cpus for node in working},
         num_nodes=len(alive),
     )
 

@@ -7,6 +7,7 @@ import pytest
 from nanotok_ray.cluster import cluster_check, metrics
 from nanotok_ray.cluster.cluster_check import cores_finding, nodes_finding, versions_finding
 from nanotok_ray.cluster.metrics import METRICS, Metrics
+from nanotok_ray.cluster.nodes import RayNode
 from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
 from nanotok_ray.job.holder import Holder
 
@@ -99,7 +100,7 @@ def test_without_a_session_there_is_no_driver():
 
 
 def node(address, cpus=4):
-    return {"NodeManagerAddress": address, "Resources": {"CPU": cpus} if cpus else {}}
+    return RayNode(address=address, cpus=cpus)
 
 
 def test_nodes_with_another_core_no_core_or_no_answer_fail():
