@@ -52,24 +52,6 @@ Problem = tuple[type[NanotokError], CheckResult]
 """The error for a job, and the result for the doctor."""
 
 
-def require_cluster(address: str, *, origin: str) -> None:
-    """Raise the error that would prevent a driver from joining the cluster at an address.
-
-    Args:
-        address: HOST:PORT of the head, or "auto".
-        origin: where the address was set, for people.
-
-    Raises:
-        RecipeError: The address has another form.
-        UnreachableError: Nothing listens at the address, or it is not a head.
-        RefusedError: The head requires another token.
-    """
-    problem = joining_problem(address)
-    if problem is not None:
-        kind, finding = problem
-        raise kind(f"cannot join the Ray cluster of {origin}: {finding.found}; {finding.advice}")
-
-
 def joining_problem(address: str) -> Problem | None:
     """Return the problem that would prevent a driver from joining a cluster, or None."""
     finding = check_form(address, name="address")
@@ -180,11 +162,15 @@ def check_address(address: str | None = None) -> None:
 
     Raises:
         RecipeError: A driver cannot use the address.
-        UnreachableError: The cluster cannot be reached or refuses the token.
+        UnreachableError: Nothing listens at the address, or it is not a head.
+        RefusedError: The head requires another token.
     """
     target, origin = _address(address)
-    if target != "local" and not _is_open():
-        require_cluster(target, origin=origin)
+    if target == "local" or _is_open():
+        return
+    if (problem := joining_problem(target)) is not None:
+        kind, finding = problem
+        raise kind(f"cannot join the Ray cluster of {origin}: {finding.found}; {finding.advice}")
 
 
 def _address(address: str | None) -> tuple[str, str]:
@@ -316,22 +302,16 @@ def _joined(address: str, *, origin: str) -> Iterator[None]:
     import ray  # noqa: PLC0415 - as above
 
     try:
-        _join(address, origin=origin)
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
+        except Exception as error:  # Ray raises many classes of errors here
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            raise UnreachableError(
+                f"cannot join the Ray cluster of {origin}, {address}: {reason}; {NOT_JOINED}"
+            ) from error
         yield
     finally:
         ray.shutdown()
-
-
-def _join(address: str, *, origin: str) -> None:
-    import ray  # noqa: PLC0415 - as above
-
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
-    except Exception as error:  # Ray raises many classes of errors here
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        raise UnreachableError(
-            f"cannot join the Ray cluster of {origin}, {address}: {reason}; {NOT_JOINED}"
-        ) from error
 
 
 def _remove_session(folder: Path) -> None:
