@@ -66,7 +66,12 @@ _KINDS = ("ok", "warn", "fail")
 def _check_results(arguments: Arguments) -> "Iterator[CheckResult]":
     from nanotok_ray.job.doctor.checks import run_checks
 
-    yield from run_checks(arguments.paths, overrides=arguments.overrides, address=arguments.address)
+    yield from run_checks(
+        [path for path in arguments.paths if is_recipe(path)],
+        [path for path in arguments.paths if not is_recipe(path)],
+        overrides=arguments.overrides,
+        address=arguments.address,
+    )
     if arguments.address is not None:
         from nanotok_ray.cluster.cluster_check import check_address
 

@@ -1,7 +1,6 @@
 """All checks without Ray, in their order, and those of a recipe."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.formats import local_path
@@ -73,40 +72,30 @@ def _check_tokenizer(path: str) -> CheckResult:
 
 
 def run_checks(
-    locations: Sequence[str], *, overrides: Sequence[str] = (), address: str | None = None
+    recipes: Sequence[str],
+    folders: Sequence[str],
+    *,
+    overrides: Sequence[str] = (),
+    address: str | None = None,
 ) -> Iterator[CheckResult]:
-    """Check this machine and a list of locations, and yield each result as it is made.
+    """Check this machine, recipes and folders, and yield each result as it is made.
 
     Args:
-        locations: folders or URLs of folders, and files of recipes.
+        recipes: files of recipes, of which the folders are checked too.
+        folders: folders or URLs of folders.
         overrides: keys and values that override those of the recipes, as KEY=VALUE.
         address: the cluster or job server; the caller makes its own checks.
     """
     yield from check_software()
     yield from check_ray_settings(address=address)
     yield from check_machine()
-    recipes: list[Recipe] = []
-    folders: list[str] = []
-    for location in locations:
-        if not is_recipe(location):
-            folders.append(location)
-            continue
-        finding, recipe = opened_recipe(location, overrides)
+    valid: list[Recipe] = []
+    for path in recipes:
+        finding, recipe = opened_recipe(path, overrides)
         yield finding
-        if recipe is not None:
-            recipes.append(recipe)
-            folders += [recipe.output.path, recipe.output.work]
-    yield from _check_places(folders, recipes)
-
-
-def is_recipe(location: str) -> bool:
-    """Return whether an argument is a recipe: it has the suffix, or is an existing file.
-
-    >>> is_recipe("jobs.toml"), is_recipe("s3://bucket/out")
-    (True, False)
-    """
-    path = local_path(location)
-    return path is not None and (location.endswith(".toml") or Path(path).is_file())
+        valid += [] if recipe is None else [recipe]
+    of_recipes = [folder for recipe in valid for folder in (recipe.output.path, recipe.output.work)]
+    yield from _check_places([*folders, *of_recipes], valid)
 
 
 def apart(folders: Sequence[str]) -> list[str]:
