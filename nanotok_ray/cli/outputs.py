@@ -20,6 +20,7 @@ from nanotok_ray.cli.options import (
     split_option,
     weights,
 )
+from nanotok_ray.cli.printing import numbers_text
 from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
@@ -400,9 +401,8 @@ def _layouts(arguments: Arguments) -> "list[Layout]":
 
 
 def _export_lines(export: "Export") -> list[str]:
-    size = f"{quantity(export.files, 'file')}, {export.bytes / 1e6:,.1f} MB"
-    documents = quantity(export.documents, "document")
-    lines = [f"  {size}, {documents}, {quantity(export.tokens, 'token')}"]
+    names = ("files", "bytes", "documents", "tokens")
+    lines = [f"  {numbers_text({name: getattr(export, name) for name in names})}"]
     lines += [f"  skipped: {number:,} {why}" for why, number in export.left_out.items()]
     if unread := sum(export.unread_tokens.values()):
         tokens = quantity(unread, "token")

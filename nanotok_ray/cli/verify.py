@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING
 
 from nanotok_ray.api import verify, verify_export
 from nanotok_ray.cli.options import output_of
-from nanotok_ray.cli.printing import BAD_OUTPUT, INFRASTRUCTURE
+from nanotok_ray.cli.printing import BAD_OUTPUT, INFRASTRUCTURE, numbers_text
 from nanotok_ray.errors import ExportError, RecipeError, VerificationError
 from nanotok_ray.exports import EXPORT_NAME, EXPORTS
 from nanotok_ray.formats import MANIFEST_NAME, to_values
 from nanotok_ray.shards import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
-from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -86,7 +85,7 @@ def _verify_export(folder: Folder, arguments: "Arguments") -> int:
     if problems:
         lines.append("delete the files above and export again, which writes them again")
     else:
-        counts = f"{quantity(values['units'], 'unit')}, {quantity(values['documents'], 'document')}"
+        counts = numbers_text({name: values[name] for name in ("units", "documents")})
         lines = [f"{folder.url}: {counts} equal those of the output"]
     status = "failed" if problems else "verified"
     arguments.console.result({"status": status, "problems": problems, **values}, *lines)
@@ -94,12 +93,10 @@ def _verify_export(folder: Folder, arguments: "Arguments") -> int:
 
 
 def _message(folder: str, result: Verification, *, masks: bool) -> str:
+    counts = {name: getattr(result, name) for name in ("slices", "shards", "documents")}
     equal = "conversations and vision documents equal" if masks else "equal"
-    text = (
-        f"{folder}: {quantity(result.slices, 'slice')}, {quantity(result.shards, 'shard')}, "
-        f"{quantity(result.documents, 'document')}, all complete; "
-        f"{result.sampled:,} {equal} their source"
-    )
+    sampled = f"{result.sampled:,} {equal} their source"
+    text = f"{folder}: {numbers_text(counts)}, all complete; {sampled}"
     if result.source_bytes:
         text += f" ({result.source_bytes / 1e6:,.1f} MB read again)"
     return text

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from nanotok_ray.cluster.nodes import RayNode, alive_nodes
+from nanotok_ray.cluster.session import first_line
 from nanotok_ray.errors import NanotokError, SliceError
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.job.counting import Training
@@ -51,7 +52,7 @@ def learn_in_task(
         except ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, NanotokError) else error from None
         except ray.exceptions.RayError as error:
-            text = str(error).strip().partition("\n")[0]
+            text = first_line(error)
             if attempt == ATTEMPTS:
                 raise SliceError(
                     f"the learner's task died {ATTEMPTS} times, at last by {type(error).__name__}: "

@@ -19,7 +19,7 @@ from nanotok_ray.cluster.node_call import (
     pack,
 )
 from nanotok_ray.cluster.nodes import alive_nodes
-from nanotok_ray.cluster.session import check_address, ray_session
+from nanotok_ray.cluster.session import check_address, first_line, ray_session
 from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Event, OnEvent
@@ -33,9 +33,6 @@ from nanotok_ray.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from ray.exceptions import RayError
-
-
-MAX_CHARS = 300
 
 
 def failure_of(error: "RayError") -> Failure:
@@ -59,12 +56,7 @@ def failure_of(error: "RayError") -> Failure:
         ),
     )
     cause = next((cause for kinds, cause in causes if isinstance(error, kinds)), Cause.CALL)
-    return Failure(cause, f"{type(error).__name__}: {_first_line(error)}")
-
-
-def _first_line(error: Exception) -> str:
-    line = str(error).strip().partition("\n")[0]
-    return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} ..."
+    return Failure(cause, f"{type(error).__name__}: {first_line(error)}")
 
 
 GET_SECONDS = 60.0

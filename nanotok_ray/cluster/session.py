@@ -48,6 +48,9 @@ ACCESS = (
     "cluster's token"
 )
 
+_MAX_CHARS = 300
+"""Limit of the characters of an error of Ray."""
+
 Problem = tuple[type[NanotokError], CheckResult]
 """The error for a job, and the result for the doctor."""
 
@@ -76,7 +79,8 @@ def first_line(error: BaseException) -> str:
     'Forbidden: Invalid authentication token'
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].partition(". ")[0].rstrip(".") if lines else type(error).__name__
+    first = lines[0].partition(". ")[0].rstrip(".") if lines else type(error).__name__
+    return first if len(first) <= _MAX_CHARS else f"{first[:_MAX_CHARS]} ..."
 
 
 def _head_of_auto() -> str:
