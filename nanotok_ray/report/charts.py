@@ -1,7 +1,7 @@
 """Charts with two axes, as values that a template draws: axes with labels, and marks."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Final
@@ -100,20 +100,20 @@ Point = tuple[float, float]
 class Mark:
     """A box, a curve or a dot, in values of the axes."""
 
-    points: Iterable[Point]
+    points: Sequence[Point]
+    """Two opposite corners of a box, or the points of a line."""
     kind: str
     """The class of the style."""
     title: str = ""
     """The text of a tooltip."""
     label: str = ""
     """A word beside a dot."""
+    is_box: bool = False
 
 
 def box(corner: Point, opposite: Point, *, kind: str, title: str) -> Mark:
     """Return a rectangle from two opposite corners."""
-    (left, bottom), (right, top) = corner, opposite
-    points = [corner, (left, top), opposite, (right, bottom), corner]
-    return Mark(points=points, kind=kind, title=title)
+    return Mark(points=[corner, opposite], kind=kind, title=title, is_box=True)
 
 
 def dot(point: Point, *, kind: str, title: str, label: str = "") -> Mark:
@@ -159,7 +159,13 @@ class Chart:
     kind: str = ""
     """A class of the style."""
 
-    def path(self, points: Iterable[Point]) -> str:
+    def path(self, mark: Mark) -> str:
         """Return the path of a mark."""
-        steps = (f"{self.x.position(a):.5g} {UNITS - self.y.position(b):.5g}" for a, b in points)
-        return f"M{'L'.join(steps)}"
+        points = [
+            (f"{self.x.position(a):.4g}", f"{UNITS - self.y.position(b):.4g}")
+            for a, b in mark.points
+        ]
+        if mark.is_box:
+            (left, bottom), (right, top) = points
+            return f"M{left} {bottom}V{top}H{right}V{bottom}z"
+        return f"M{'L'.join(map(' '.join, points))}"

@@ -69,7 +69,7 @@ def _growth(report: TrainingReport) -> Iterator[Part]:
         "points.",
         x=log_axis(max(len(applied), 2), name="merges (logarithmic)"),
         y=linear_axis(max(per_token.values()) * 1.08, low=1.0, name="bytes per token"),
-        marks=[Mark(points=per_token.items(), kind="curve"), *dots],
+        marks=[Mark(points=[*per_token.items()], kind="curve"), *dots],
         kind="rising",
     )
     yield Part(
@@ -138,7 +138,7 @@ def _counts_chart(counts: Sequence[int], tokens: Sequence[str], marked: Sequence
         f"number {len(counts):,}; both axes are logarithmic.",
         x=log_axis(max(len(counts), 2), name="number of the merge (logarithmic)"),
         y=log_axis(10 * max(counts), name="times (logarithmic)"),
-        marks=[Mark(points=points.items(), kind="curve two"), *dots],
+        marks=[Mark(points=[*points.items()], kind="curve two"), *dots],
     )
 
 
