@@ -8,6 +8,7 @@ and those of each worker would be a separate series.
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -82,10 +83,36 @@ METRICS = (
 )
 
 
+_INSTRUMENTS: dict[str, Any] = {}
+"""The metrics of this process by name; Ray requires each to be created once."""
+
+
+def is_ray_there() -> bool:
+    """Return whether this process has a session of Ray."""
+    ray = sys.modules.get("ray")  # the session imports it
+    return ray is not None and bool(ray.is_initialized())
+
+
+def ray_instrument(metric: Metric) -> Any:  # noqa: ANN401 - Ray's classes are not imported here
+    """Return the instrument of a metric."""
+    if metric.name not in _INSTRUMENTS:
+        from ray.util import metrics  # noqa: PLC0415 - the session has set its environment
+
+        more = {"boundaries": list(SLICE_SECONDS)} if metric.kind == "Histogram" else {}
+        make = getattr(metrics, metric.kind)
+        instrument = make(metric.name, description=metric.text, tag_keys=metric.tags, **more)
+        _INSTRUMENTS[metric.name] = instrument
+    return _INSTRUMENTS[metric.name]
+
+
 @dataclass(slots=True)
 class Metrics:
     """The numbers of a run that are passed to Ray."""
 
+    instrument: Callable[[Metric], Any] = ray_instrument
+    is_there: Callable[[], bool] = is_ray_there
+    now: Callable[[], float] = time.monotonic
+    """Returns the time in seconds."""
     _began: float = 0.0
     _flushed: float = 0.0
     _last: Advanced | None = None
@@ -96,7 +123,7 @@ class Metrics:
     def __call__(self, event: Event) -> None:
         """Process an event."""
         with suppress(Exception):  # a failure of metrics must not fail a job
-            if _is_there():
+            if self.is_there():
                 self._take(event)
 
     def _take(self, event: Event) -> None:
@@ -104,57 +131,37 @@ class Metrics:
             case StageStarted():
                 self._start(event)
             case SliceEnded(stage=stage, error=None):
-                _instrument(SECONDS).observe(event.seconds, tags={"stage": stage})
+                self.instrument(SECONDS).observe(event.seconds, tags={"stage": stage})
             case AttemptFailed():
                 self._attempts[event.cause] += event.slices
             case Advanced():
                 self._last = event
-                if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+                if self.now() - self._flushed >= FLUSH_SECONDS:
                     self._flush(event.stage)
             case StageEnded():
                 self._flush(event.stage)
-                _instrument(STAGE_SECONDS).set(event.seconds, tags={"stage": event.stage})
+                self.instrument(STAGE_SECONDS).set(event.seconds, tags={"stage": event.stage})
 
     def _start(self, event: StageStarted) -> None:
-        self._began = self._flushed = time.monotonic()
+        self._began = self._flushed = self.now()
         self._last, self._num_bytes = None, 0
         tags = {"stage": event.stage}
-        _instrument(SLICES_TODO).set(event.todo, tags=tags)
+        self.instrument(SLICES_TODO).set(event.todo, tags=tags)
         for metric in (SLICES_DONE, SLICES_FAILED, STAGE_SECONDS):
-            _instrument(metric).set(0, tags=tags)
+            self.instrument(metric).set(0, tags=tags)
 
     def _flush(self, stage: str) -> None:
         """Pass the collected numbers to Ray."""
-        self._flushed = time.monotonic()
+        self._flushed = self.now()
         tags = {"stage": stage}
         for cause, number in self._attempts.items():
-            _instrument(ATTEMPTS_FAILED).inc(number, tags={**tags, "cause": cause})
+            self.instrument(ATTEMPTS_FAILED).inc(number, tags={**tags, "cause": cause})
         self._attempts.clear()
-        _instrument(STAGE_SECONDS).set(self._flushed - self._began, tags=tags)
+        self.instrument(STAGE_SECONDS).set(self._flushed - self._began, tags=tags)
         if self._last is None:
             return
-        _instrument(SLICES_DONE).set(self._last.done, tags=tags)
-        _instrument(SLICES_FAILED).set(self._last.failed, tags=tags)
+        self.instrument(SLICES_DONE).set(self._last.done, tags=tags)
+        self.instrument(SLICES_FAILED).set(self._last.failed, tags=tags)
         if self._last.num_bytes > self._num_bytes:
-            _instrument(NUM_BYTES).inc(self._last.num_bytes - self._num_bytes, tags=tags)
+            self.instrument(NUM_BYTES).inc(self._last.num_bytes - self._num_bytes, tags=tags)
             self._num_bytes = self._last.num_bytes
-
-
-_INSTRUMENTS: dict[str, Any] = {}
-"""The metrics of this process by name; Ray requires each to be created once."""
-
-
-def _is_there() -> bool:
-    ray = sys.modules.get("ray")  # the session imports it
-    return ray is not None and bool(ray.is_initialized())
-
-
-def _instrument(metric: Metric) -> Any:  # noqa: ANN401 - Ray's classes are not imported here
-    if metric.name not in _INSTRUMENTS:
-        from ray.util import metrics  # noqa: PLC0415 - the session has set its environment
-
-        more = {"boundaries": list(SLICE_SECONDS)} if metric.kind == "Histogram" else {}
-        make = getattr(metrics, metric.kind)
-        instrument = make(metric.name, description=metric.text, tag_keys=metric.tags, **more)
-        _INSTRUMENTS[metric.name] = instrument
-    return _INSTRUMENTS[metric.name]

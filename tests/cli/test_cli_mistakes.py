@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -365,7 +366,7 @@ def test_a_mistake_is_one_line_with_a_next_step(here, capsys, monkeypatch, case)
     ("flags", "lines"), [([], (0, 1)), (["--json"], (1, 0)), (["--quiet"], (0, 1))], ids=str
 )
 def test_an_error_appears_once_on_a_terminal(here, capsys, monkeypatch, flags, lines):
-    monkeypatch.setattr("nanotok_ray.cli.printing._is_terminal", lambda _: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["verify", "fresh", *flags]) == 4
     captured = capsys.readouterr()
     assert (captured.out.count("\n"), captured.err.count("\n")) == lines

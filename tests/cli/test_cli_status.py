@@ -232,19 +232,17 @@ def test_a_killed_run_is_dead(out, run):
 
 def test_watch_ends_with_the_run_and_survives_temporary_storage_failures(out, monkeypatch, capsys):
     hold(out, at=NOW)
-    now, looks = [NOW], []
-    answers = iter([None, TransientIOError("slow down"), *[None] * 7])
-    once = status._read_once
+    now, looks, exists = [NOW], [], Folder.exists
 
-    def look_once(*given):
-        if (error := next(answers)) is not None:
-            raise error
-        return once(*given)
+    def exists_or_fails(self, name):
+        if now[0] == NOW + 10:
+            raise TransientIOError("slow down")
+        return exists(self, name)
 
     def sleep(seconds):
         now[0] += seconds
 
-    monkeypatch.setattr(status, "_read_once", look_once)
+    monkeypatch.setattr(Folder, "exists", exists_or_fails)
     values = read_status(
         out.url, watch=True, show=looks.append, clock=Clock(wall=lambda: now[0], sleep=sleep)
     )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -176,8 +177,10 @@ def test_a_closed_stream_ends_only_the_thread(now, monkeypatch):
     with progress_at(now, Broken()) as progress:
         progress(started())
         now.append(now[-1] + 80)  # only the thread prints
-        progress._ticker.join(10)
-        assert not progress._ticker.is_alive()
+        for thread in threading.enumerate():
+            if thread.name == "progress":
+                thread.join(10)
+                assert not thread.is_alive()
 
 
 def play_learning(stream, *, calls, total, **options):
@@ -317,7 +320,6 @@ def test_an_activity_on_a_terminal_overwrites_its_line(now):
 def test_the_bar_fits_any_terminal(now, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("LINES", "24")
-    monkeypatch.setattr("tqdm.std._screen_shape_wrapper", lambda: lambda _: (columns, 24))
     stream = Terminal()
     progress = progress_at(now, stream)
     progress(PLAN)

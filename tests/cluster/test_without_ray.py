@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nanotok_ray.cluster import cluster_check, metrics
+from nanotok_ray.cluster import cluster_check
 from nanotok_ray.cluster.cluster_check import cores_finding, nodes_finding, versions_finding
 from nanotok_ray.cluster.metrics import METRICS, Metrics
 from nanotok_ray.cluster.nodes import RayNode
@@ -25,19 +25,25 @@ class Instrument:
 
 
 @pytest.fixture
-def calls(monkeypatch):
-    """Simulate Ray; return the recorded calls in order."""
-    found = []
-    monkeypatch.setattr(metrics, "_is_there", lambda: True)
-    monkeypatch.setattr(metrics, "_instrument", lambda own: Instrument(found, own.name))
-    return found
+def calls():
+    """The calls of instruments in order."""
+    return []
 
 
 @pytest.fixture
-def now(monkeypatch):
-    times = [50.0]
-    monkeypatch.setattr(metrics.time, "monotonic", lambda: times[-1])
-    return times
+def now():
+    """A list whose last number is the current time."""
+    return [50.0]
+
+
+@pytest.fixture
+def listener(calls, now):
+    """Metrics beside a session of Ray whose instruments record their calls."""
+    return Metrics(
+        instrument=lambda metric: Instrument(calls, metric.name),
+        is_there=lambda: True,
+        now=lambda: now[-1],
+    )
 
 
 def test_metric_names_have_our_prefix_and_few_tags():
@@ -51,46 +57,43 @@ def test_metric_names_have_our_prefix_and_few_tags():
 STARTED = StageStarted(stage="count", todo=1000, num_done=0, num_bytes=0)
 
 
-def test_many_slices_cause_few_calls(calls, now):
-    own = Metrics()
+def test_many_slices_cause_few_calls(calls, now, listener):
     for stage in ("count", "tokenize"):  # the bytes of the second one start at zero
-        own(replace(STARTED, stage=stage))
+        listener(replace(STARTED, stage=stage))
         before = len(calls)
         for done in range(1, 1001):
             now.append(now[-1] + 0.01)
-            own(Advanced(stage=stage, done=done, todo=1000, num_bytes=3 * done))
-        own(StageEnded(stage=stage, seconds=10.0, num_bytes=3000))
+            listener(Advanced(stage=stage, done=done, todo=1000, num_bytes=3 * done))
+        listener(StageEnded(stage=stage, seconds=10.0, num_bytes=3000))
         assert len(calls) - before < 60
         assert [value for name, value, _ in calls if name == "nanotok_slices_done"][-1] == 1000
         assert calls[-1] == ("nanotok_stage_seconds", 10.0, {"stage": stage})
     assert sum(value for name, value, _ in calls if name == "nanotok_bytes") == 6000
 
 
-def test_failures_are_counted_by_cause(calls, now):
-    own = Metrics()
+def test_failures_are_counted_by_cause(calls, listener):
     row = {"stage": "count", "name": "a", "began": 0.0, "num_bytes": 0, "worker": "", "attempts": 1}
-    own(SliceEnded(seconds=2.0, **row))
-    own(SliceEnded(seconds=9.0, error="no", **row))
+    listener(SliceEnded(seconds=2.0, **row))
+    listener(SliceEnded(seconds=9.0, error="no", **row))
     assert calls == [("nanotok_slice_seconds", 2.0, {"stage": "count"})]
     for cause in ("slow", "slow", "node"):
-        own(AttemptFailed(stage="count", name="a", slices=2, cause=cause, text="a"))
-    own(StageEnded(stage="count", seconds=1.0, num_bytes=0))
+        listener(AttemptFailed(stage="count", name="a", slices=2, cause=cause, text="a"))
+    listener(StageEnded(stage="count", seconds=1.0, num_bytes=0))
     reported = [(value, tags["cause"]) for name, value, tags in calls if "attempts" in name]
     assert reported == [(4, "slow"), (2, "node")]
 
 
-def test_an_error_in_metrics_fails_no_job_and_nothing_is_recorded_without_ray(
-    calls, monkeypatch, now
-):
-    def fail(_):
+def test_an_error_in_metrics_fails_no_job_and_nothing_is_recorded_without_ray():
+    calls = []
+
+    def fail(metric):
+        calls.append(metric)
         raise RuntimeError("no metrics")
 
-    with monkeypatch.context() as without_ray:
-        without_ray.setattr(metrics, "_is_there", lambda: False)
-        Metrics()(STARTED)
+    Metrics(instrument=fail, is_there=lambda: False)(STARTED)
     assert calls == []
-    monkeypatch.setattr(metrics, "_instrument", fail)
-    Metrics()(STARTED)
+    Metrics(instrument=fail, is_there=lambda: True)(STARTED)
+    assert len(calls) == 1
 
 
 def test_without_a_session_there_is_no_driver():
