@@ -253,6 +253,19 @@ class Totals:
         """Share of the tokens that are trained on; 1 without a mask."""
         return 1.0 if self.trained is None else self.trained / max(self.tokens, 1)
 
+    def fields(self) -> dict[str, str]:
+        """Return the totals for people, by name."""
+        values = {
+            "tokens": f"{self.tokens:,}",
+            "bytes": f"{self.num_bytes:,}",
+            "bytes per token": f"{self.bytes_per_token:.2f}",
+        }
+        if self.trained is not None:
+            values["trained on"] = f"{self.trained:,} ({self.trained_share:.1%})"
+        if self.images:
+            values["images"] = f"{self.images:,} ({quantity(self.image_tokens, 'token')})"
+        return values
+
 
 def totals_of(document: Document, tokenizer: Tokenizer) -> Totals:
     """Return the totals of a document.

@@ -35,7 +35,6 @@ from nanotok_ray.report.sampled import example_documents, masks
 from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.units import quantity
 
 _Parts = Callable[[Facts], Iterable[Part]]
 
@@ -186,7 +185,7 @@ def _document_sections(
         yield _DocumentSection(
             document=document,
             location=f"{document.location}{identity}",
-            figures=_figures(value),
+            figures=[Figure(name=name, value=text) for name, text in value.fields().items()],
             strip=strip_of(document, limit=_STRETCHES),
             turns=turns_of(items),
             left_out=f"{left:,} of {value.tokens:,} tokens are not shown." if left else "",
@@ -217,16 +216,3 @@ def _legend(totals: Sequence[Totals]) -> dict[str, str]:
         IMAGE: any(value.images for value in totals),
     }
     return dict(LEGEND[kind] for kind, is_there in is_needed.items() if is_there)
-
-
-def _figures(totals: Totals) -> list[Figure]:
-    values = {
-        "tokens": f"{totals.tokens:,}",
-        "bytes": f"{totals.num_bytes:,}",
-        "bytes per token": f"{totals.bytes_per_token:.2f}",
-    }
-    if totals.trained is not None:
-        values["trained on"] = f"{totals.trained:,} ({totals.trained_share:.1%})"
-    if totals.images:
-        values["images"] = f"{totals.images:,} ({quantity(totals.image_tokens, 'token')})"
-    return [Figure(name=name, value=value) for name, value in values.items()]

@@ -28,19 +28,11 @@ def heading_of(document: Document, tokenizer: Tokenizer) -> list[str]:
     Raises:
         CorruptOutputError: An id is not a token.
     """
-    document_id, totals = document.document_id, totals_of(document, tokenizer)
+    document_id = document.document_id
     text = "" if document_id is None else f", id {document_id[:_MAX_ID_CHARS]!r}"
-    lines = [f"{document.title}, {document.location}{text}"]
-    text = (
-        f"{quantity(totals.tokens, 'token')}, {quantity(totals.num_bytes, 'byte')}, "
-        f"{totals.bytes_per_token:.2f} bytes per token"
-    )
-    if totals.trained is not None:
-        text += f", {quantity(totals.trained, 'token')} under mask 1"
-    if totals.images:
-        images = quantity(totals.images, "image")
-        text += f", {quantity(totals.image_tokens, 'token')} of {images}"
-    return [*map(printable, [*lines, text])]
+    fields = totals_of(document, tokenizer).fields()
+    totals = ", ".join(f"{value} {name}" for name, value in fields.items())
+    return [printable(f"{document.title}, {document.location}{text}"), totals]
 
 
 def plain_lines(items: Sequence[Item], *, with_ids: bool) -> Iterator[str]:
