@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nanotok_ray.recipe import Recipe
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Decorator = Callable[[F], F]
 
 PATH = click.Path()
@@ -50,28 +51,13 @@ def options(*decorators: Decorator[Any]) -> Decorator[Any]:
     return decorate
 
 
-def sizes(text: str) -> list[int]:
-    """Parse vocabulary sizes, separated by commas.
+def listed(read: Callable[[str], T]) -> Callable[[str], list[T]]:
+    """Return a parser of values that are separated by commas, without duplicates.
 
-    >>> sizes("300, 280,300")
-    [280, 300]
-
-    Raises:
-        click.BadParameter: A size is not a number.
+    >>> listed(str)("web, code,web"), listed(integer(1))("300,280")
+    (['web', 'code'], [300, 280])
     """
-    numbers = text.replace(" ", "").split(",")
-    if not all(map(str.isdecimal, numbers)):
-        raise click.BadParameter(f"{text!r} is not a list of sizes like 8192,16384")
-    return sorted(set(map(int, numbers)))
-
-
-def names(text: str) -> list[str]:
-    """Parse names, separated by commas, without duplicates.
-
-    >>> names("web, code,web")
-    ['web', 'code']
-    """
-    return list(dict.fromkeys(map(str.strip, text.split(","))))
+    return lambda text: list(dict.fromkeys(read(part.strip()) for part in text.split(",")))
 
 
 def number(
@@ -119,15 +105,6 @@ def weights(text: str) -> dict[str, float]:
     return shares
 
 
-def lengths(text: str) -> list[int]:
-    """Parse row lengths, separated by commas.
-
-    >>> lengths("1024,2048,1024")
-    [1024, 2048]
-    """
-    return list(dict.fromkeys(map(COUNT, text.split(","))))
-
-
 def packings(text: str) -> list[str]:
     """Parse packing methods, or `all`, in their fixed order.
 
@@ -138,7 +115,7 @@ def packings(text: str) -> list[str]:
         click.BadParameter: A method is unknown.
     """
     choice = Choice((*PACKINGS, "all"))
-    chosen = [choice.convert(name, None, None) for name in names(text)]
+    chosen = listed(lambda name: choice.convert(name, None, None))(text)
     return [name for name in PACKINGS if name in chosen or "all" in chosen]
 
 
@@ -203,7 +180,7 @@ relearn_option = click.option(
 
 also_option = click.option(
     "--also",
-    type=sizes,
+    type=lambda text: sorted(listed(COUNT)(text)),
     metavar="SIZE,...",
     help="Also write tokenizers of these smaller vocabulary sizes.",
 )

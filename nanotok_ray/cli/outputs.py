@@ -10,9 +10,8 @@ from nanotok_ray.cli.options import (
     COUNT,
     PATH,
     execution_options,
-    lengths,
+    listed,
     local_option,
-    names,
     options,
     output_argument,
     output_of,
@@ -215,7 +214,7 @@ packing_options = options(
         help="Preview these packing methods, or all, instead of showing documents.",
     ),
     click.option(
-        "--length", type=lengths, metavar="T,...", help="Inputs of a row.  [default: 2048]"
+        "--length", type=listed(COUNT), metavar="T,...", help="Inputs of a row.  [default: 2048]"
     ),
     click.option(
         "--shuffle",
@@ -263,7 +262,7 @@ nanotok inspect /data/out --packing best-fit --weights web=0.7,code=0.3 --tokens
 )
 @output_argument
 @split_option
-@click.option("--source", type=names, metavar="NAME,...", help="Sources.  [default: all]")
+@click.option("--source", type=listed(str), metavar="NAME,...", help="Sources.  [default: all]")
 @document_options
 @packing_options
 def inspect(arguments: Arguments) -> int:

@@ -48,8 +48,8 @@ MISTAKES = """
 # values of options
 2 | prepare recipe.toml --cpus 0 | '0' is not a whole number of 1 or more | --help
 2 | prepare recipe.toml --cpus many | 'many' is not a whole number | --help
-2 | prepare recipe.toml --also some | 'some' is not a list of sizes like 8192,16384 | --help
-2 | prepare recipe.toml --also '' | '' is not a list of sizes | --help
+2 | prepare recipe.toml --also some | 'some' is not a whole number | --help
+2 | prepare recipe.toml --also '' | '' is not a whole number | --help
 2 | train recipe.toml --also 351 | 351 | vocab_size
 2 | plan recipe.toml --rate fast | 'fast' is not a number of more than 0 | --help
 2 | plan recipe.toml --rate 0 | '0' is not a number of more than 0 | --help
@@ -77,7 +77,7 @@ MISTAKES = """
 2 | inspect out --packing all --weights web=1,, | '' is not NAME=NUMBER | --help
 2 | inspect out --doc 1- | --doc 1- is not a document | pass a number (7), or a range (0-9)
 2 | inspect out --doc 999999999999999999999 | is not a document | pass a number (7)
-2 | tokenizer learn counts --output t --vocab-size 300 --also 280, | '280,' is not a list | --help
+2 | tokenizer learn counts --output t --vocab-size 300 --also 280, | '' is not a whole number | --help
 2 | tokenizer learn counts --output t --vocab-size 300 --min-pair-count 0 | '0' | --help
 2 | tokenizer learn counts --output t --vocab-size 300 --max-token-bytes 1 | '1' | --help
 2 | tokenizer train words.txt --output t --vocab-size 300 --max-tails -1 | '-1' | --help
