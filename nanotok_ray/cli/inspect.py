@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nanotok_ray.cli.options import output_of
+from nanotok_ray.cli.options import flag_of, output_of
 from nanotok_ray.cli.printing import document_text, table_lines
 from nanotok_ray.errors import PackingError, RecipeError
 from nanotok_ray.formats import TOKENIZER_FOLDER
@@ -117,7 +117,7 @@ def _where(arguments: "Arguments") -> str:
 def _numbers(shards: Shards, arguments: "Arguments") -> list[int]:
     where = _where(arguments)
     by_id: list[int] = []
-    for document_id in arguments.document_ids:
+    for document_id in arguments.doc_id:
         numbers = shards.find(document_id)
         if not numbers:
             raise RecipeError(
@@ -125,7 +125,7 @@ def _numbers(shards: Shards, arguments: "Arguments") -> list[int]:
                 "ids are those of the `id_column` of a source"
             )
         by_id += numbers
-    asked = arguments.documents or ([] if by_id else ["0"])
+    asked = arguments.doc or ([] if by_id else ["0"])
     ranges = [(number, number) for number in by_id] + [document_range(text) for text in asked]
     return numbers_of(ranges, count=len(shards), where=where)
 
@@ -134,7 +134,7 @@ def _check(arguments: "Arguments") -> None:
     of_packing = arguments.packing is not None
     others = _OF_DOCUMENTS if of_packing else _OF_PACKING
     values = vars(arguments)
-    given = [flag for name, flag in others.items() if values[name] not in (None, ())]
+    given = [flag_of(name) for name in others if values[name] not in (None, ())]
     if given and of_packing:
         raise RecipeError(f"{given[0]} shows documents, and --packing does not; omit one of them")
     if given:
@@ -151,25 +151,11 @@ def _check(arguments: "Arguments") -> None:
         raise RecipeError("--open cannot show stdout; name a file with --html, or omit it")
 
 
-_OF_DOCUMENTS: Final = {
-    "documents": "--doc",
-    "document_ids": "--doc-id",
-    "ids": "--ids",
-    "text": "--text",
-    "html": "--html",
-    "open": "--open",
-    "all": "--all",
-    "color": "--color",
-}
-_OF_PACKING: Final = {
-    "length": "--length",
-    "shuffle": "--shuffle",
-    "seed": "--seed",
-    "group_documents": "--group-documents",
-    "weights": "--weights",
-    "tokens": "--tokens",
-    "too_long": "--too-long",
-}
+_OF_DOCUMENTS: Final = ("doc", "doc_id", "ids", "text", "html", "open", "all", "color")
+_OF_PACKING: Final = (
+    *("length", "shuffle", "seed", "group_documents"),
+    *("weights", "tokens", "too_long"),
+)
 
 
 def _visible(document: Document, tokenizer: Tokenizer, arguments: "Arguments") -> Iterator[str]:

@@ -17,6 +17,7 @@ from nanotok_ray.cli.options import (
     dry_run_option,
     execution_options,
     file_options,
+    flag_of,
     number,
     options,
     override_option,
@@ -233,7 +234,7 @@ def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
         for option in ("input_format", "document_per_file", "column"):
             if vars(arguments)[option]:
                 raise click.UsageError(
-                    f"--{option.replace('_', '-')} is for files without a recipe; add --output "
+                    f"{flag_of(option)} is for files without a recipe; add --output "
                     "DIR, or set format or column in the recipe"
                 )
         first, last = arguments.files[0], arguments.files[-1]

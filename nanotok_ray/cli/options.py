@@ -268,6 +268,15 @@ def max_bytes_option(default: str) -> Callable[[Any], Any]:
     )
 
 
+def flag_of(name: str) -> str:
+    """Return the flag of an option.
+
+    >>> flag_of("no_sample")
+    '--no-sample'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
 def overrides_of(arguments: Arguments) -> list[str]:
     """Return the overrides of a recipe: those of `--set`, and those of other options."""
     values = vars(arguments)

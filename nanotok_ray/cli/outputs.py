@@ -171,14 +171,12 @@ def verify(arguments: Arguments) -> int:
 document_options = options(
     click.option(
         "--doc",
-        "documents",
         metavar="N|N-M",
         multiple=True,
         help="Number of a document, or a range like 0-9; -1 is the last. Repeatable.  [default: 0]",
     ),
     click.option(
         "--doc-id",
-        "document_ids",
         metavar="ID",
         multiple=True,
         help="Id of a document in the `id_column` of its source. Repeatable.",

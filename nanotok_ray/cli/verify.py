@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from nanotok_ray.api import verify, verify_export
-from nanotok_ray.cli.options import output_of
+from nanotok_ray.cli.options import flag_of, output_of
 from nanotok_ray.cli.printing import BAD_OUTPUT, INFRASTRUCTURE, numbers_text
 from nanotok_ray.errors import ExportError, RecipeError, VerificationError
 from nanotok_ray.exports import EXPORT_NAME, EXPORTS
@@ -23,7 +23,7 @@ def run_verify(arguments: "Arguments") -> int:
     """
     levels = [name for name in ("no_sample", "masks", "deep") if getattr(arguments, name)]
     if len(levels) > 1:
-        flags = " and ".join(f"--{name.replace('_', '-')}" for name in levels)
+        flags = " and ".join(map(flag_of, levels))
         raise RecipeError(f"{flags} cannot be combined; pass one of them")
     folder = Folder(output_of(arguments.location))
     if _is_export(folder, arguments):
