@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING
 from nanotok_ray.cli.display import Display
 from nanotok_ray.cli.options import overrides_of
 from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console
+from nanotok_ray.cluster.submit.following import FollowedJob, JobLog, ending_of, follow
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
 from nanotok_ray.cluster.submit.shipping import JobCommand, check_id, ship, variables_of
-from nanotok_ray.cluster.submit.submission import (
-    Connection,
-    FollowedJob,
-    JobLog,
-    JobState,
-    Started,
-    Submission,
-    ending_of,
-    follow,
-    start,
-)
+from nanotok_ray.cluster.submit.submission import Connection, JobState, Started, Submission, start
 from nanotok_ray.errors import CorruptOutputError, RecipeError
 from nanotok_ray.job.doctor.ray_settings import check_transport, host_and_port
 from nanotok_ray.job.summary import read_summary

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from nanotok_ray.cli import main
 from nanotok_ray.cli.display import Display
 from nanotok_ray.cli.submit import MAX_NOTES, SubmitLines, address_of
-from nanotok_ray.cluster.submit.shipping import JobCommand, check_id, ship, variables_of
-from nanotok_ray.cluster.submit.submission import (
+from nanotok_ray.cluster.submit.following import (
     LAST_LINES,
     MAX_NEW_LINES,
     JobLog,
-    JobState,
     JobSummary,
     ending_of,
 )
+from nanotok_ray.cluster.submit.shipping import JobCommand, check_id, ship, variables_of
+from nanotok_ray.cluster.submit.submission import JobState
 from nanotok_ray.errors import RecipeError, RefusedError, UnreachableError
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.storage import Folder

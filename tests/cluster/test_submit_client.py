@@ -13,19 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import ray_jobs, submission
+from nanotok_ray.cluster.submit import following, ray_jobs, submission
+from nanotok_ray.cluster.submit.following import LAST_PAUSE, LAST_SECONDS, PAUSE, JobLog, follow
 from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.submission import (
-    ENDED,
-    LAST_PAUSE,
-    LAST_SECONDS,
-    PAUSE,
-    Connection,
-    JobLog,
-    JobState,
-    Submission,
-    follow,
-)
+from nanotok_ray.cluster.submit.submission import ENDED, Connection, JobState, Submission
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job.doctor.ray_settings import check_transport
 from nanotok_ray.job.summary import read_summary
@@ -108,8 +99,9 @@ def test_a_wrong_token_and_a_bad_request_are_refused(server, monkeypatch):
 @pytest.fixture
 def quick(monkeypatch):
     """Remove the pauses between requests."""
-    for name in ("START_PAUSE", "FIRST_PAUSES", "PAUSE", "LAST_PAUSE"):
-        monkeypatch.setattr(submission, name, 0.001)
+    monkeypatch.setattr(submission, "START_PAUSE", 0.001)
+    for name in ("FIRST_PAUSES", "PAUSE", "LAST_PAUSE"):
+        monkeypatch.setattr(following, name, 0.001)
 
 
 @pytest.fixture
