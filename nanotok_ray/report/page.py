@@ -30,8 +30,9 @@ from nanotok_ray.report.facts import UNREADABLE, Facts, read_facts
 from nanotok_ray.report.overview import Head, export_table, files, head, notes
 from nanotok_ray.report.quarantined import quarantined
 from nanotok_ray.report.render import Figure, Link, Part, Row, render
-from nanotok_ray.report.run import stages, timeline_and_stragglers
+from nanotok_ray.report.run import stages, stragglers
 from nanotok_ray.report.sampled import example_documents, masks
+from nanotok_ray.report.timeline import timeline
 from nanotok_ray.report.vocabulary import example_tokens, token_lengths, vocabulary
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -47,7 +48,7 @@ class _Section:
 
 
 _SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
-    ("run", "Stages", (stages, timeline_and_stragglers)),
+    ("run", "Stages", (stages, timeline, stragglers)),
     ("sources", "Sources", (sources, unused_text)),
     ("vocabulary", "Vocabulary", (vocabulary,)),
     ("lengths", "Lengths", (document_lengths, token_lengths)),

@@ -21,7 +21,8 @@ from nanotok_ray.loader import open_shards
 from nanotok_ray.report import corpus
 from nanotok_ray.report.charts import MAX_TICKS, MAX_TIME_TICKS, linear_axis, log_axis, time_axis
 from nanotok_ray.report.page import report_page, write_report
-from nanotok_ray.report.run import bars_of, busy_seconds, slowest
+from nanotok_ray.report.run import slowest
+from nanotok_ray.report.timeline import bars_of, busy_seconds
 from nanotok_ray.storage import Folder
 from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.finished_output import HEADER_BYTES, publish_index
