@@ -14,6 +14,7 @@ from nanotok_ray.cli.options import (
     PATH,
     also_option,
     change_options,
+    default_recipe,
     dry_run_option,
     execution_options,
     file_options,
@@ -99,17 +100,6 @@ def plan(arguments: Arguments) -> int:
     return 0
 
 
-def _named_or_default(
-    ctx: click.Context, param: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return the arguments, or without any the default recipe."""
-    if value or ctx.resilient_parsing:
-        return value
-    if ctx.obj.default_recipe is None:
-        raise click.MissingParameter(ctx=ctx, param=param)
-    return (ctx.obj.default_recipe,)
-
-
 job_options = options(
     override_option, execution_options, change_options, skip_option, dry_run_option
 )
@@ -125,7 +115,7 @@ nanotok prepare recipe.toml --dry-run
 nanotok prepare /data/web /data/chats/*.jsonl --output /data/out --vocab-size 32768
 """
 )
-@click.argument("files", type=PATH, metavar="RECIPE|FILE...", nargs=-1, callback=_named_or_default)
+@click.argument("files", type=PATH, metavar="RECIPE|FILE...", nargs=-1, callback=default_recipe)
 @click.option(
     "--output",
     type=PATH,

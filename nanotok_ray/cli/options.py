@@ -119,16 +119,24 @@ def packings(text: str) -> list[str]:
     return [name for name in PACKINGS if name in chosen or "all" in chosen]
 
 
-def _default_recipe(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    if value is None and not ctx.resilient_parsing:
-        value = ctx.obj.default_recipe
-        if value is None:
-            raise click.MissingParameter(ctx=ctx, param=param)
-    return value
+def default_recipe(
+    ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """Return the value of an argument, or without one the default recipe.
+
+    Raises:
+        click.MissingParameter: There is no default recipe.
+    """
+    if value not in {None, ()} or ctx.resilient_parsing:
+        return value
+    if ctx.obj.default_recipe is None:
+        raise click.MissingParameter(ctx=ctx, param=param)
+    recipe: str = ctx.obj.default_recipe
+    return recipe if value is None else (recipe,)
 
 
 recipe_argument = click.argument(
-    "recipe", type=PATH, required=False, default=None, metavar="RECIPE", callback=_default_recipe
+    "recipe", type=PATH, required=False, default=None, metavar="RECIPE", callback=default_recipe
 )
 """The TOML file that describes the job."""
 
