@@ -1,6 +1,6 @@
 """The commands that free space: cache ls, cache rm, gc."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from nanotok_ray.cli.printing import field_line, numbers_text
 
 if TYPE_CHECKING:
     from nanotok_ray.counts import CountsCache, WorkFolder
-    from nanotok_ray.job.events import Event
     from nanotok_ray.recipe import Recipe
 
 
@@ -166,24 +165,17 @@ def _remove_counts(recipe: "Recipe", arguments: Arguments) -> "_Removal":
     from nanotok_ray.job.lease import leased
     from nanotok_ray.storage import Folder
 
-    out, on_event = Folder(recipe.output.path), _note_printer(arguments)
-    with leased(out, command="cache rm", on_event=on_event) as lease:
+    out = Folder(recipe.output.path)
+    with (
+        arguments.console.progress() as on_event,
+        leased(out, command="cache rm", on_event=on_event) as lease,
+    ):
         lease.check()
         removal = _Removal.of(recipe, of_all=arguments.everything)
         for entry in removal.chosen:
             lease.glance()
             remove_counts(removal.work.url, entry)
     return removal
-
-
-def _note_printer(arguments: Arguments) -> "Callable[[Event], None]":
-    from nanotok_ray.job.events import Note
-
-    def print_note(event: "Event") -> None:
-        if isinstance(event, Note):
-            arguments.console.note(event.text)
-
-    return print_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +266,10 @@ def gc(arguments: Arguments) -> int:
     out = Folder(output_of(arguments.location))
     garbage = find_garbage(out)  # first, since a folder that is not an output gets no lease
     if garbage.all and not arguments.dry_run:
-        with leased(out, command="gc", on_event=_note_printer(arguments)) as lease:
+        with (
+            arguments.console.progress() as on_event,
+            leased(out, command="gc", on_event=on_event) as lease,
+        ):
             lease.check()
             garbage = find_garbage(out)
             for name in garbage.all:
