@@ -238,11 +238,15 @@ def _recipe(arguments: Arguments, on_event: "OnEvent") -> "Recipe":
 
 def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
     with _reading(arguments) as on_event:
+        from nanotok_ray import api
+        from nanotok_ray.job.job_plan import decide
+
         recipe, skipped = _usable(_recipe(arguments, on_event), arguments, on_event)
         if arguments.dry_run:
-            return _dry_run(name, arguments, recipe, skipped, on_event)
-        from nanotok_ray import api
-
+            resplit, relearn = arguments.resplit, options.get("relearn", False)
+            planned = decide(recipe, name, resplit=resplit, relearn=relearn, on_event=on_event)
+            _print_result(arguments, planned, skipped)
+            return 0
         summary = (arguments.console.job or getattr(api, name))(
             recipe,
             executor="local" if arguments.local else None,
@@ -300,26 +304,6 @@ def _print_result(
             listed_problems(f"left out    {quantity(len(skipped), 'file')}", [*map(str, skipped)])
         )
     arguments.console.result(values, *lines)
-
-
-def _dry_run(
-    name: str,
-    arguments: Arguments,
-    recipe: "Recipe",
-    skipped: "list[UnusableFile]",
-    on_event: "OnEvent",
-) -> int:
-    from nanotok_ray.job.job_plan import decide
-
-    planned = decide(
-        recipe,
-        name,
-        resplit=arguments.resplit,
-        relearn=vars(arguments).get("relearn", False),
-        on_event=on_event,
-    )
-    _print_result(arguments, planned, skipped)
-    return 0
 
 
 def _copy_to_nanochat(arguments: Arguments, recipe: "Recipe") -> None:
