@@ -1,7 +1,7 @@
 """A document for display: tokens, images, turns of speakers, totals."""
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import ClassVar, Final
@@ -70,21 +70,25 @@ def stored_document(shards: Shards, number: int) -> Document:
     )
 
 
-UNTRAINED, TRAINED, IMAGE, TEXT = range(4)
-"""Kinds of tokens."""
+_KINDS: Final = ("n", "y", "g", "t")
+"""Classes of the style for tokens: not trained on, trained on, of an image, of a text."""
 
-_KINDS: Final = {UNTRAINED: "n", TRAINED: "y", IMAGE: "g", TEXT: "t"}
-"""Classes of the style."""
+_UNTRAINED, _TRAINED, _IMAGE, _TEXT = range(4)
 
-LEGEND: Final = {
-    TRAINED: ("trained on", "y"),
-    UNTRAINED: ("not trained on", "n"),
-    TEXT: ("text, token by token", "t"),
-    IMAGE: ("image", "g"),
-}
-"""Descriptions of the classes."""
 
-_TRAINED: Final = {None: "", 0: ", not trained on", 1: ", trained on"}
+def legend_of(documents: Sequence[Document]) -> dict[str, str]:
+    """Return the class of each color of some documents by its meaning."""
+    has_mask = any(document.mask is not None for document in documents)
+    kinds = {
+        ("trained on", _TRAINED): has_mask,
+        ("not trained on", _UNTRAINED): has_mask,
+        ("text, token by token", _TEXT): any(document.mask is None for document in documents),
+        ("image", _IMAGE): any(document.image_rows() for document in documents),
+    }
+    return {name: _KINDS[kind] for (name, kind), is_there in kinds.items() if is_there}
+
+
+_MASKED: Final = {None: "", 0: ", not trained on", 1: ", trained on"}
 _MAX_BYTES: Final = 32
 """Limit of listed bytes of a token."""
 
@@ -113,7 +117,7 @@ class Token:
     @property
     def kind(self) -> str:
         """The class of the token on a page."""
-        return _KINDS[TEXT if self.mask is None else self.mask]
+        return _KINDS[_TEXT if self.mask is None else self.mask]
 
     @property
     def hexadecimal(self) -> str:
@@ -130,7 +134,7 @@ class Token:
             more = " ..." if count > _MAX_BYTES else ""
             data = self.data[:_MAX_BYTES].hex(" ").upper()
             spelled = f"{quantity(count, 'byte')} {data}{more}"
-        return f"id {self.number}, position {self.position}, {spelled}{_TRAINED[self.mask]}"
+        return f"id {self.number}, position {self.position}, {spelled}{_MASKED[self.mask]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -303,7 +307,7 @@ def strip_of(document: Document, *, limit: int) -> list[tuple[str, int]]:
     strip: list[tuple[str, int]] = []
     for start, end in pairwise(bounds):
         counts = np.bincount(kinds[start:end], minlength=4)
-        kind = _KINDS[max((TRAINED, IMAGE, TEXT, UNTRAINED), key=counts.tolist().__getitem__)]
+        kind = _KINDS[max((_TRAINED, _IMAGE, _TEXT, _UNTRAINED), key=counts.tolist().__getitem__)]
         if strip and strip[-1][0] == kind:
             strip[-1] = (kind, strip[-1][1] + end - start)
         else:
@@ -313,11 +317,11 @@ def strip_of(document: Document, *, limit: int) -> list[tuple[str, int]]:
 
 def _kinds(document: Document) -> NDArray[np.uint8]:
     if document.mask is None:
-        kinds = np.full(len(document.ids), TEXT, dtype=np.uint8)
+        kinds = np.full(len(document.ids), _TEXT, dtype=np.uint8)
     else:
-        kinds = np.where(document.mask != 0, TRAINED, UNTRAINED).astype(np.uint8)
+        kinds = np.where(document.mask != 0, _TRAINED, _UNTRAINED).astype(np.uint8)
     for start, end, _ in document.image_rows():
-        kinds[start:end] = IMAGE
+        kinds[start:end] = _IMAGE
     return kinds
 
 

@@ -13,15 +13,11 @@ from typing import Final
 from nanotok_ray.formats import REPORT_PAGE_NAME
 from nanotok_ray.report.corpus import document_lengths, sources, unused_text
 from nanotok_ray.report.document import (
-    IMAGE,
-    LEGEND,
-    TEXT,
-    TRAINED,
-    UNTRAINED,
     Document,
     Totals,
     Turn,
     first_items,
+    legend_of,
     strip_of,
     totals_of,
     turns_of,
@@ -172,7 +168,7 @@ def page_of(
         note=heading.note,
         with_ids=with_ids,
         contents=_contents(documents, totals) if len(documents) > 1 else None,
-        legend=_legend(totals),
+        legend=legend_of(documents),
         sections=_document_sections(documents, totals, tokenizer, limit),
     )
 
@@ -206,14 +202,3 @@ def _contents(documents: Sequence[Document], totals: Sequence[Totals]) -> list[R
         }
         for number, (document, value) in enumerate(zip(documents, totals, strict=True))
     ]
-
-
-def _legend(totals: Sequence[Totals]) -> dict[str, str]:
-    has_mask = any(value.trained is not None for value in totals)
-    is_needed = {
-        TRAINED: has_mask,
-        UNTRAINED: has_mask,
-        TEXT: any(value.trained is None for value in totals),
-        IMAGE: any(value.images for value in totals),
-    }
-    return dict(LEGEND[kind] for kind, is_there in is_needed.items() if is_there)

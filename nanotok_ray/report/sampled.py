@@ -9,13 +9,10 @@ import numpy as np
 from nanotok_ray.formats import Totals
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.document import (
-    LEGEND,
-    TEXT,
-    TRAINED,
-    UNTRAINED,
     Image,
     first_items,
     items_of,
+    legend_of,
     stored_document,
     turns_of,
 )
@@ -204,11 +201,10 @@ def _chosen_document(shards: Shards, values: range) -> int:
 def _example(shards: Shards, values: range, tokenizer: Tokenizer) -> Part:
     document = stored_document(shards, _chosen_document(shards, values))
     items, left_out = first_items(document, tokenizer, limit=NUM_EXAMPLES)
-    is_text = document.mask is None
     return Part(
-        title="A text" if is_text else "A document with its mask",
+        title="A text" if document.mask is None else "A document with its mask",
         beside=document.location,
-        legend=dict(LEGEND[kind] for kind in ((TEXT,) if is_text else (TRAINED, UNTRAINED))),
+        legend=legend_of([document]),
         turns=turns_of(items),
         note=f"The first {quantity(len(items), 'token')}; {left_out:,} more are not shown."
         if left_out
