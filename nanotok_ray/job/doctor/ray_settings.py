@@ -5,7 +5,6 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -59,18 +58,18 @@ def check_form(address: str, *, name: str) -> CheckResult | None:
     return None
 
 
-def check_reachable(address: str, *, advice: str) -> CheckResult | None:
+def check_reachable(address: str, *, advice: str, name: str = "address") -> CheckResult | None:
     """Return the reason why a connection cannot be opened, or None."""
     target = host_and_port(address)
     if target is None:
         text = f"{address} is not http://HOST:PORT, HOST:PORT or auto"
-        return failure("address", text, advice)
+        return failure(name, text, advice)
     try:
         socket.create_connection(target, timeout=CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:  # a name can be invalid for DNS
         why = getattr(error, "strerror", None) or error
         text = f"{target[0]}:{target[1]} cannot be reached: {why}"
-        return failure("address", text, advice)
+        return failure(name, text, advice)
     return None
 
 
@@ -128,13 +127,8 @@ def check_ray_settings(*, address: str | None) -> Iterator[CheckResult]:
     finding = check_ray_address()
     named = os.environ.get("RAY_ADDRESS", "")
     if finding.status == "ok" and address is None and host_and_port(named) is not None:
-        finding = _unreachable(named) or finding
+        finding = check_reachable(named, advice=NO_CLUSTER, name="RAY_ADDRESS") or finding
     yield finding
-
-
-def _unreachable(address: str) -> CheckResult | None:
-    finding = check_reachable(address, advice=NO_CLUSTER)
-    return None if finding is None else replace(finding, name="RAY_ADDRESS")
 
 
 def check_auth_mode(*, is_remote: bool) -> CheckResult:
