@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +23,19 @@ _UNLIMITED = 1 << 60  # v1 uses a number near 2**63 for "no limit"
 def memory_limit(root: Path = Path("/")) -> int | None:
     """Return the memory limit in bytes of this process's cgroup."""
     limits = [
-        *_numbers(root, "memory", "memory.max"),
-        *_numbers(root, "memory", "memory.limit_in_bytes"),
+        int(word)
+        for folder in _folders(root, "memory")
+        for word in _words(folder, "memory.max", "memory.limit_in_bytes")
+        if word.isdecimal()
     ]
     return min((limit for limit in limits if limit < _UNLIMITED), default=None)
 
 
 def memory_used(root: Path = Path("/")) -> int | None:
     """Return the bytes in use in the cgroup that cannot be freed: without cached files."""
-    for name in ("memory.current", "memory.usage_in_bytes"):
-        for folder in _folders(root, "memory"):
-            if (used := _number(folder / name)) is not None:
-                return max(0, used - _cached(folder))
+    for folder in _folders(root, "memory"):
+        for used in _words(folder, "memory.current", "memory.usage_in_bytes"):
+            return max(0, int(used) - _cached(folder))
     return None
 
 
@@ -41,9 +43,10 @@ def cpu_limit(root: Path = Path("/")) -> float | None:
     """Return the limit of CPU time in CPUs, such as 1.5."""
     limits = []
     for folder in _folders(root, "cpu"):
-        quota, period = _quota(folder)
-        if quota is not None and period:
-            limits.append(quota / period)
+        old = [*_words(folder, "cpu.cfs_quota_us"), *_words(folder, "cpu.cfs_period_us")]
+        numbers = [int(word) for word in _words(folder, "cpu.max") or old if word.isdecimal()]
+        if len(numbers) > 1 and numbers[1]:
+            limits.append(numbers[0] / numbers[1])
     return min(limits, default=None)
 
 
@@ -63,35 +66,18 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
         yield from (hierarchy / folder for folder in (inside, *inside.parents))
 
 
-def _numbers(root: Path, controller: str, name: str) -> Iterator[int]:
-    for folder in _folders(root, controller):
-        if (number := _number(folder / name)) is not None:
-            yield number
-
-
-def _number(path: Path) -> int | None:
-    try:
-        text = path.read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdecimal() else None
-
-
-def _quota(folder: Path) -> tuple[int | None, int | None]:
-    try:
-        quota, _, period = (folder / "cpu.max").read_text().partition(" ")
-    except OSError:
-        return _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
-    return (int(quota) if quota.isdecimal() else None), int(period or 0)
+def _words(folder: Path, *names: str) -> list[str]:
+    """Return the words of the first of some files that can be read."""
+    for name in names:
+        with suppress(OSError):
+            return (folder / name).read_text().split()
+    return []
 
 
 def _cached(folder: Path) -> int:
     """Return the bytes of cached files that the kernel drops first."""
-    try:
-        lines = (folder / "memory.stat").read_text().splitlines()
-    except OSError:
-        return 0
-    values = dict(line.split(" ", 1) for line in lines if " " in line)
+    words = _words(folder, "memory.stat")
+    values = dict(zip(words[::2], words[1::2], strict=False))
     return int(values.get("inactive_file", values.get("total_inactive_file", 0)))
 
 
