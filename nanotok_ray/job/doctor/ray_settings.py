@@ -157,46 +157,32 @@ def check_auth_mode(*, is_remote: bool) -> CheckResult:
 
 def check_token(*, is_remote: bool) -> CheckResult:
     """Check the token of the first of three places that has one, without printing it."""
-    name, searched = "Ray token", "RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
-    if _TOKEN in os.environ:
-        return _token_of_variable(name)
-    path = Path(os.environ.get(_PATH) or "~/.ray/auth_token").expanduser()
-    origin = f"{path} (of {_PATH})" if os.environ.get(_PATH) else str(path)
-    if not path.exists() and not os.environ.get(_PATH):
-        text = f"none in {searched}"
-        if not is_remote:
-            note = f"{text}; nanotok creates one for the Ray that it starts here"
-            return passed(name, note)
-        advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
-        return failure(name, text, advice)
-    return _token_of_file(name, path, origin=origin)
-
-
-def _token_of_variable(name: str) -> CheckResult:
-    if not os.environ[_TOKEN].strip():
-        return failure(
-            name,
-            f"{_TOKEN} is set and empty",
-            f"unset {_TOKEN}, or put the cluster's token into it",
-        )
-    return passed(name, f"from {_TOKEN}")
-
-
-def _token_of_file(name: str, path: Path, *, origin: str) -> CheckResult:
-    try:
-        is_empty = not path.read_bytes().strip()
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except OSError as error:
-        text = f"{origin} cannot be read: {error.strerror}"
-        advice = "put the cluster's token there, readable for this user alone (mode 0600)"
-        return failure(name, text, advice)
-    if is_empty:
-        advice = "put the cluster's token into it"
-        return failure(name, f"{origin} is empty", advice)
+    name, named = "Ray token", os.environ.get(_PATH)
+    path = Path(named or "~/.ray/auth_token").expanduser()
+    origin, token, mode = _TOKEN, os.environ.get(_TOKEN), 0
+    if token is None and not named and not path.exists():
+        return _missing_token(name, is_remote=is_remote)
+    if token is None:
+        origin = f"{path} (of {_PATH})" if named else str(path)
+        try:
+            token, mode = path.read_text(errors="replace"), stat.S_IMODE(path.stat().st_mode)
+        except OSError as error:
+            advice = "put the cluster's token there, readable for this user alone (mode 0600)"
+            return failure(name, f"{origin} cannot be read: {error.strerror}", advice)
+    if not token.strip():
+        return failure(name, f"{origin} is empty", "put the cluster's token into it")
     if mode & _OTHERS:
         text = f"{origin} has mode {mode:04o}: other users can read it"
         return warning(name, text, f"chmod 600 {path}")
     return passed(name, f"from {origin}")
+
+
+def _missing_token(name: str, *, is_remote: bool) -> CheckResult:
+    text = "none in RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH and ~/.ray/auth_token"
+    if is_remote:
+        advice = "put the cluster's token into ~/.ray/auth_token, with mode 0600"
+        return failure(name, text, advice)
+    return passed(name, f"{text}; nanotok creates one for the Ray that it starts here")
 
 
 def check_ray_address() -> CheckResult:
