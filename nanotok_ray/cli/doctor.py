@@ -51,8 +51,8 @@ def doctor(arguments: Arguments) -> int:
 
     results: list[CheckResult] = []
     for result in _check_results(arguments):
-        name, found, advice = map(without_secrets, (result.name, result.found, result.advice))
-        results.append(replace(result, name=name, found=found, advice=advice))
+        name, text, advice = map(without_secrets, (result.name, result.found, result.advice))
+        results.append(replace(result, name=name, found=text, advice=advice))
         arguments.console.text(results[-1].line())
     status = worst(results)
     counts = {kind: sum(result.status == kind for result in results) for kind in _KINDS}
