@@ -31,6 +31,7 @@ from nanotok_ray.formats import (
     read_manifest,
 )
 from nanotok_ray.job.journal import DONE, JOURNAL_FOLDER, RunJournal, read_journal, runs_in
+from nanotok_ray.job.status import UNFINISHED
 from nanotok_ray.job.summary import Summary, read_summary
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.shards import Shards
@@ -106,9 +107,9 @@ class Facts:
         Without a journal it is inferred from the files.
         """
         if self.journal is not None:
-            return "unfinished" if self.journal.end is None else self.journal.end.status
+            return UNFINISHED if self.journal.end is None else self.journal.end.status
         is_there = self.manifest is not None or self.tokenizer is not None
-        return DONE if is_there else "unfinished"
+        return DONE if is_there else UNFINISHED
 
     @property
     def has_begun(self) -> bool:

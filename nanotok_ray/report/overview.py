@@ -12,7 +12,8 @@ from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
     Export,
 )
-from nanotok_ray.job.journal import DONE, FAILED, INTERRUPTED, JOURNAL_FOLDER, TERMINATED
+from nanotok_ray.job.journal import DONE, JOURNAL_FOLDER
+from nanotok_ray.job.status import UNFINISHED
 from nanotok_ray.report.facts import Facts, began_at, read_all, seconds_of, slice_name
 from nanotok_ray.report.render import Cell, Code, Figure, Part, Row
 from nanotok_ray.sources import QUARANTINE
@@ -26,13 +27,6 @@ from nanotok_ray.units import (
     quantity,
 )
 
-_STATUS: Final = {
-    DONE: ("good", "done"),
-    FAILED: ("bad", "failed"),
-    INTERRUPTED: ("bad", "interrupted"),
-    TERMINATED: ("bad", "terminated"),
-    "unfinished": ("bad", "not finished"),
-}
 _MAX_RECIPE_CHARS = 200_000
 
 
@@ -40,8 +34,6 @@ _MAX_RECIPE_CHARS = 200_000
 class Head:
     """The head of the page."""
 
-    badge: str = ""
-    """Class of the status."""
     status: str = ""
     warnings: Sequence[str] = ()
     text: str = ""
@@ -56,15 +48,13 @@ class Head:
 
 def head(facts: Facts) -> Head:
     """Return the head."""
-    badge, status = _STATUS.get(facts.status, ("bad", facts.status))
     text = ""
     warnings = [*_errors(facts)]
     if facts.manifest is None and facts.status == DONE and facts.tokenizer is not None:
         text = f"{_NO_MANIFEST} The tokenizer is there."
     recipe = None if facts.journal is None else facts.journal.head.recipe
     return Head(
-        badge=badge,
-        status=status,
+        status="not finished" if facts.status == UNFINISHED else facts.status,
         warnings=warnings,
         text=text,
         outcome=_outcome(facts),
