@@ -96,7 +96,7 @@ class _Probe:
         self.seconds: dict[str, float] = {}
         self.passed = False
         """Whether it was written, read and listed."""
-        self.may_be_there = False
+        self.may_be_there = True
         """Whether it was written, or may have been."""
 
     def findings(self) -> Iterator[CheckResult]:
@@ -104,9 +104,9 @@ class _Probe:
         where = self.folder.url
         try:
             before = self._clock()
-            self._write()
+            self._timed("written", lambda: self.folder.write_bytes(self.name, self.data))
             after = self._clock()
-            problem = self._read() or self._list()
+            problem = self._problem()
             if problem is not None:
                 advice = "use another store: a job reads back what it wrote, and compares"
                 yield failure(_STORAGE, f"{where}: {problem}", advice)
@@ -116,6 +116,7 @@ class _Probe:
             yield clock_finding(where, mtime_ns, before=before, after=after)
             yield self._refusal()
         except Exception as error:  # packages of stores raise many classes of errors
+            self.may_be_there = bool(self.seconds) or isinstance(error, TransientIOError)
             text = f"{where}: a probe cannot be {self._doing}: {_why(error)}"
             yield failure(_STORAGE, text, _advice(error))
 
@@ -149,27 +150,17 @@ class _Probe:
         steps = ("written", "read", "listed", "created conditionally")
         return steps[min(len(self.seconds), len(steps) - 1)]
 
-    def _write(self) -> None:
-        try:
-            self._timed("written", lambda: self.folder.write_bytes(self.name, self.data))
-        except Exception as error:
-            self.may_be_there = isinstance(error, TransientIOError)
-            raise
-        self.may_be_there = True
-
     def _timed(self, action: str, work: Callable[[], T]) -> T:
         start = time.perf_counter()
         result = work()
         self.seconds[action] = time.perf_counter() - start
         return result
 
-    def _read(self) -> str | None:
+    def _problem(self) -> str | None:
+        """Return the reason why what was written is not there, or None."""
         data = self._timed("read", lambda: self.folder.read_bytes(self.name))
-        if data == self.data:
-            return None
-        return f"{len(self.data)} bytes were written, and {len(data)} other ones are read back"
-
-    def _list(self) -> str | None:
+        if data != self.data:
+            return f"{len(self.data)} bytes were written, and {len(data)} other ones are read back"
         prefix = self.name.rpartition("/")[0] + "/"
         names = self._timed("listed", lambda: self.folder.list_temporaries(prefix))
         return None if self.name in names else "a file that was written is not in the listing"
