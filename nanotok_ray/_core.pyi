@@ -37,6 +37,8 @@ __all__ = [
     "is_utf8",
     "learn",
     "merge_runs",
+    "merges_of_pairs",
+    "merges_of_ranks",
     "merges_of_tokens",
     "num_json_values",
     "window_rows",
@@ -53,6 +55,21 @@ _Segments: TypeAlias = tuple[
 """Segments in the order of rows, each array of shape (s,): document, first token in it, number of
 tokens; and (r + 1,) boundaries: row i has the segments from entry i to entry i + 1.
 """
+
+_Step: TypeAlias = tuple[
+    str, Literal["isolated", "contiguous", "merged_with_previous", "merged_with_next"], bool
+]
+"""A step of splitting: pattern, behavior, and whether the text between the matches is split off in
+place of the matches (`invert`).
+"""
+
+_Normalizer: TypeAlias = (
+    tuple[Literal["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "PrefixSpace"]]
+    | tuple[Literal["Prepend"], str]
+    | tuple[Literal["Replace"], str, str]
+    | tuple[Literal["Strip"], bool, bool]
+)
+"""A change of the text before it is split; `Encoder` explains them."""
 
 __build__: str
 """Version, profile and platform of the core, such as "0.1.0 release x86_64-linux"."""
@@ -94,29 +111,49 @@ def num_json_values(data: NDArray[np.uint8]) -> int:
 
 @final
 class Splitter:
-    """Splits documents into spans."""
+    """Splits documents into spans, by a pattern or by a sequence of steps.
 
-    def __new__(cls, pattern: str) -> Self:
-        """Compile `pattern`.
+    The first step splits the text, and every later one splits each piece of the step before on its
+    own: look-around sees the piece only. The pieces of the last step are the spans. A step is
+    `Split` of the library tokenizers in a `Sequence`, with a regular expression and one of these
+    behaviors, where the parts of a piece are the matches and the texts between them:
+
+    - "isolated": every part is a piece;
+    - "contiguous": adjacent matches are one piece, and so is the text between two of them;
+    - "merged_with_previous": a match belongs to the piece of the text before it, if there is any
+      after the match before;
+    - "merged_with_next": a match belongs to the piece of the text after it, if there is any before
+      the match after.
+
+    With `invert`, matches and the texts between them change roles. A single step that is isolated
+    and not inverted is the same as its pattern alone.
+    """
+
+    def __new__(cls, pattern: str | Sequence[_Step]) -> Self:
+        """Compile `pattern`, or the patterns of the steps.
 
         Raises:
-            PatternError: The core cannot compile the regular expression, or it has more than
-                65,536 bytes.
+            PatternError: The core cannot compile a regular expression, it has more than 65,536
+                bytes, there are no steps or more than 64, or a behavior is unknown (such as
+                "removed", with which the spans would not be the document).
         """
 
     @property
-    def pattern(self) -> str:
-        """The pattern as it was passed."""
+    def pattern(self) -> str | list[_Step]:
+        """The pattern or the steps as they were passed."""
 
     @property
     def engine(self) -> Literal["lexer", "table", "regex"]:
-        """The implementation that splits text, from fastest to slowest; the spans are the same."""
+        """The implementation that splits text, from fastest to slowest; the spans are the same.
+
+        The slowest one of several steps.
+        """
 
     def split(self, document: bytes) -> list[bytes]:
         """Return the spans, whose concatenation is the document.
 
         Text that the pattern does not match becomes spans of its own (maximal gaps). Maximal valid
-        UTF-8 is split by the pattern; each invalid byte is a span.
+        UTF-8 is split by the pattern, or by the steps; each invalid byte is a span.
 
         Raises:
             SplitError: The regex engine gave up on the document.
@@ -124,6 +161,8 @@ class Splitter:
 
     def count_gaps(self, document: bytes) -> int:
         """Return the number of maximal gaps of the pattern in the valid text.
+
+        There are none with several steps, for which every piece is a span.
 
         Raises:
             SplitError: The regex engine gave up on the document.
@@ -278,31 +317,115 @@ def merges_of_tokens(
             of two parts.
     """
 
+def merges_of_ranks(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], tuple[NDArray[np.uint8], NDArray[np.int64]], NDArray[np.uint32]]:
+    """Return what `Encoder` needs to encode as tiktoken with these tokens.
+
+    tiktoken's rule: a span that is a token as a whole is that token. Otherwise it begins as its
+    bytes, and of all adjacent pairs whose joined bytes are a token, the one of the lowest rank is
+    joined, the leftmost first. The tokens that joining makes become merges, the others whole
+    tokens.
+
+    Args:
+        data: the bytes of each token in the order of their ranks, back to back. All 256 bytes must
+            be among them, at any rank.
+        offsets: n + 1 positions in `data`.
+
+    Returns:
+        Merges in internal ids, of shape (m, 2); the whole tokens, in the order of their ranks; and
+        for each of the n internal ids, the position of its token in the input. If that is the id
+        of the token too, it is the `numbering` of the encoder.
+
+    Raises:
+        TokenizerError: A byte is missing, a token is empty or repeated, or the result cannot be
+            shown to equal tiktoken's: joining makes a token in an order other than that of the
+            ranks. The message names the first such token.
+    """
+
+def merges_of_pairs(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the merges that the pairs of a tokenizer.json apply, without those that never apply.
+
+    The rule of the library tokenizers: of all adjacent pairs in the list, the first in the list is
+    merged, the leftmost of equal ones first. A merged pair is the token of its joined bytes. Of
+    equal pairs the last counts. Files converted from tiktoken list every division of a token, of
+    which one applies.
+
+    Args:
+        data: the bytes of the parts, back to back: left and right of the first pair, then those of
+            the second one, and so on.
+        offsets: 2n + 1 positions in `data`.
+
+    Returns:
+        Merges in internal ids, of shape (m, 2): merge k makes 256 + k of bytes (0..255) and
+        earlier merges. For each of them its position among the n pairs, which increases.
+
+    Raises:
+        TokenizerError: The number of parts is odd, or the result cannot be shown to be the same:
+            a pair applies, but only after a later one. The message names the first such pair.
+    """
+
 @final
 class Encoder:
-    """Encodes documents to token ids: 0..255 are bytes, 256 + k is the token of merge k."""
+    """Encodes documents to token ids.
+
+    Tokens have internal ids: 0..255 are the bytes, 256 + k is the token of merge k, and whole
+    tokens follow. The ids that the methods return and take are those of `numbering`, or internal
+    ids without it.
+
+    A span that is a token as a whole is that token. The bytes of another span are merged: of all
+    adjacent pairs the first one of the merges, the leftmost first.
+    """
 
     def __new__(
         cls,
-        pattern: str,
+        pattern: str | Sequence[_Step],
         merges: NDArray[np.uint32],
         *,
         gaps: Literal["spans", "error"] = "spans",
         byte_order: bytes | None = None,
+        whole: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None,
+        numbering: NDArray[np.uint32] | None = None,
+        normalizers: Sequence[_Normalizer] = ...,
         cache_bytes: int = ...,
     ) -> Self:
         """Build the tables for merges of shape `(m, 2)`.
 
-        Id i < 256 is `byte_order[i]`, or byte i; `merges` use the same ids.
+        Args:
+            pattern: the pattern or the steps of a `Splitter`.
+            merges: pairs of internal ids, of which merge k uses only those below 256 + k.
+            gaps: "error" refuses documents with text that the pattern does not match. It has no
+                effect with several steps, for which every piece is a span.
+            byte_order: id i < 256 is `byte_order[i]`, and `merges` use the same ids; not together
+                with `numbering`.
+            whole: the bytes of further tokens, back to back, and their n + 1 offsets. No merge
+                makes them: a span becomes such a token only as a whole.
+            numbering: the id of each internal id: one for each token, all different, in any
+                order and with any gaps, below 2**31.
+            normalizers: changes of every document, or text of a conversation, before it is split,
+                in this order. Every part of maximal valid UTF-8 is changed like a document, and
+                every change of an empty text is the empty text.
 
-        Each thread caches the ids of spans, up to about `cache_bytes`; at most one cache for each
-        core is kept between calls.
+                - ("NFC",), ("NFD",), ("NFKC",), ("NFKD",): the forms of Unicode, with the tables
+                  of the library tokenizers.
+                - ("Lowercase",): every character in lower case on its own.
+                - ("Prepend", text): `text` before the text.
+                - ("PrefixSpace",): a space before a text that does not begin with one.
+                - ("Replace", text, by): every occurrence of `text`, which must not be empty, from
+                  left to right.
+                - ("Strip", left, right): the text without white space at its ends.
+            cache_bytes: about the most memory for the cached ids of spans, for each thread; at
+                most one cache for each core is kept between calls.
 
         Raises:
-            PatternError: The core cannot compile the regular expression.
+            PatternError: As for `Splitter`.
             TokenizerError: A merge uses an id that does not exist yet, or a pair occurs twice; a
                 token has more than 131,072 bytes, or all tokens more than 64 MiB; `byte_order` is
-                not a permutation of the bytes.
+                not a permutation of the bytes; a whole token is empty, or repeats another token;
+                `numbering` has another length, a repeated id, or one of 2**31 or more; a
+                normalizer is unknown or has wrong arguments.
         """
 
     def encode(self, document: bytes) -> NDArray[np.uint32]:
@@ -337,9 +460,9 @@ class Encoder:
         `before` and `after` are ids of special tokens that surround those of every document.
 
         Raises:
-            TokenizerError: `wide` is False and there are more than 65,536 ids.
+            TokenizerError: `wide` is False and an id does not fit uint16.
             SplitError: A document cannot be split (the message names its index and the byte
-                offset).
+                offset, which is that in the normalized text).
         """
 
     def encode_strings(
@@ -352,7 +475,7 @@ class Encoder:
         Raises:
             TypeError: A value is not a str.
             UnicodeEncodeError: A text contains a lone surrogate.
-            TokenizerError: `wide` is False and there are more than 65,536 ids.
+            TokenizerError: `wide` is False and an id does not fit uint16.
             SplitError: A text cannot be split (the message names its index and the byte offset).
         """
 
@@ -395,17 +518,20 @@ class Encoder:
             document, index of the key, and number of its values.
 
         Raises:
-            TokenizerError: `wide` is False and there are more than 65,536 ids; `offsets` is empty,
+            TokenizerError: `wide` is False and an id does not fit uint16; `offsets` is empty,
                 decreases, or exceeds the data; the name of a special token is empty.
             SplitError: A text cannot be split (the message names its document and the byte offset
                 in the text).
         """
 
     def num_tokens(self) -> int:
-        """Return 256 + the number of merges."""
+        """Return 256 + the number of merges + the number of whole tokens."""
+
+    def num_ids(self) -> int:
+        """Return the highest id + 1; ids fit uint16 if it is at most 65,536."""
 
     def token_bytes(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Return the bytes of every id back to back, and their offsets."""
+        """Return the bytes of every token in the order of ids, back to back, and their offsets."""
 
 @final
 class Dialect:
@@ -466,6 +592,22 @@ class Decoder:
 
         Raises:
             TokenizerError: As for `Encoder`, or a name has more than 1,024 bytes.
+        """
+
+    @classmethod
+    def of_tokens(
+        cls, ids: NDArray[np.uint32], data: NDArray[np.uint8], offsets: NDArray[np.int64]
+    ) -> Self:
+        """Build the table of bytes of explicit tokens, special tokens among them.
+
+        Args:
+            ids: the id of each token, in any order and with any gaps.
+            data: the bytes of the tokens, back to back.
+            offsets: n + 1 positions in `data`.
+
+        Raises:
+            TokenizerError: The arrays do not match, an id is repeated, a token has more than
+                131,072 bytes, or all tokens have 4 GiB or more.
         """
 
     def decode(self, ids: NDArray[np.uint16] | NDArray[np.uint32]) -> bytes:
