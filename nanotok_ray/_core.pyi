@@ -325,7 +325,7 @@ def merges_of_ranks(
     tiktoken's rule: a span that is a token as a whole is that token. Otherwise it begins as its
     bytes, and of all adjacent pairs whose joined bytes are a token, the one of the lowest rank is
     joined, the leftmost first. The tokens that joining makes become merges, the others whole
-    tokens.
+    tokens. Every vocabulary of ranks has such a form.
 
     Args:
         data: the bytes of each token in the order of their ranks, back to back. All 256 bytes must
@@ -333,25 +333,25 @@ def merges_of_ranks(
         offsets: n + 1 positions in `data`.
 
     Returns:
-        Merges in internal ids, of shape (m, 2); the whole tokens, in the order of their ranks; and
-        for each of the n internal ids, the position of its token in the input. If that is the id
-        of the token too, it is the `numbering` of the encoder.
+        m merges in internal ids, of shape (m, 2); the whole tokens, in the order of their ranks;
+        and `positions`, for each of the n internal ids the position of its token in the input. The
+        `priorities` of the merges are `positions[256 : 256 + m]`. If positions are ids, `positions`
+        is the `numbering` of the encoder.
 
     Raises:
-        TokenizerError: A byte is missing, a token is empty or repeated, or the result cannot be
-            shown to equal tiktoken's: joining makes a token in an order other than that of the
-            ranks. The message names the first such token.
+        TokenizerError: A byte is missing, or a token is empty, repeated, or longer than 131,072
+            bytes. The message names it.
     """
 
 def merges_of_pairs(
     data: NDArray[np.uint8], offsets: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the merges that the pairs of a tokenizer.json apply, without those that never apply.
 
     The rule of the library tokenizers: of all adjacent pairs in the list, the first in the list is
     merged, the leftmost of equal ones first. A merged pair is the token of its joined bytes. Of
     equal pairs the last counts. Files converted from tiktoken list every division of a token, of
-    which one applies.
+    which one applies. Every list has such a form.
 
     Args:
         data: the bytes of the parts, back to back: left and right of the first pair, then those of
@@ -360,11 +360,11 @@ def merges_of_pairs(
 
     Returns:
         Merges in internal ids, of shape (m, 2): merge k makes 256 + k of bytes (0..255) and
-        earlier merges. For each of them its position among the n pairs, which increases.
+        earlier merges. For each of them its position among the n pairs, which is its priority; the
+        positions increase except for merges that apply as soon as a later one has made their part.
 
     Raises:
-        TokenizerError: The number of parts is odd, or the result cannot be shown to be the same:
-            a pair applies, but only after a later one. The message names the first such pair.
+        TokenizerError: The number of parts is odd, or a pair has more than 131,072 bytes.
     """
 
 @final
@@ -376,7 +376,7 @@ class Encoder:
     ids without it.
 
     A span that is a token as a whole is that token. The bytes of another span are merged: of all
-    adjacent pairs the first one of the merges, the leftmost first.
+    adjacent pairs the one of the first merge, or of the lowest priority, the leftmost first.
     """
 
     def __new__(
@@ -386,6 +386,7 @@ class Encoder:
         *,
         gaps: Literal["spans", "error"] = "spans",
         byte_order: bytes | None = None,
+        priorities: NDArray[np.uint32] | None = None,
         whole: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None,
         numbering: NDArray[np.uint32] | None = None,
         normalizers: Sequence[_Normalizer] = ...,
@@ -399,7 +400,9 @@ class Encoder:
             gaps: "error" refuses documents with text that the pattern does not match. It has no
                 effect with several steps, for which every piece is a span.
             byte_order: id i < 256 is `byte_order[i]`, and `merges` use the same ids; not together
-                with `numbering`.
+                with the next three.
+            priorities: the priority of each merge, all different, as `merges_of_ranks` and
+                `merges_of_pairs` return them; without it, merges are in the order of priority.
             whole: the bytes of further tokens, back to back, and their n + 1 offsets. No merge
                 makes them: a span becomes such a token only as a whole.
             numbering: the id of each internal id: one for each token, all different, in any
@@ -423,7 +426,8 @@ class Encoder:
             PatternError: As for `Splitter`.
             TokenizerError: A merge uses an id that does not exist yet, or a pair occurs twice; a
                 token has more than 131,072 bytes, or all tokens more than 64 MiB; `byte_order` is
-                not a permutation of the bytes; a whole token is empty, or repeats another token;
+                not a permutation of the bytes; priorities are equal, or a merge belongs before an
+                earlier one by its priority; a whole token is empty, or repeats another token;
                 `numbering` has another length, a repeated id, or one of 2**31 or more; a
                 normalizer is unknown or has wrong arguments.
         """

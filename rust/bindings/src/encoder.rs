@@ -1,40 +1,56 @@
 //! `Encoder` for Python.
 
-use nanotok_bpe::{Frame, TokenId};
+use nanotok_bpe::{Frame, TokenId, Tokens};
 use nanotok_memory as memory;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 
-use crate::arrays::{Array, byte_order, documents, merges, position, splitter};
+use crate::arrays::{Array, byte_order, documents, merges, position, slice, splitter};
 use crate::calls::{detached, max_threads};
 use crate::dialect::{Dialect, RenderedArrays, render};
-use crate::errors::to_python;
+use crate::errors::{bad_argument, to_python};
 
-/// Encodes documents to token ids: 0..255 are bytes, in `byte_order`, 256 + k is the token of merge
-/// k.
+/// Bytes of tokens back to back, and their n + 1 offsets.
+type TokenArrays<'py> = (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>);
+
+/// Encodes documents to token ids. Internal ids are bytes, merges and whole tokens in this order;
+/// `numbering` has the ids.
 #[pyclass(frozen, module = "nanotok_ray._core")]
 pub(crate) struct Encoder(nanotok_bpe::Encoder);
 
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, cache_bytes = 134_217_728))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, priorities = None, whole = None, numbering = None, cache_bytes = 134_217_728))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
         pattern: &str,
         merges: PyReadonlyArray2<'_, u32>,
         gaps: &str,
         byte_order: Option<&[u8]>,
+        priorities: Option<PyReadonlyArray1<'_, u32>>,
+        whole: Option<TokenArrays<'_>>,
+        numbering: Option<PyReadonlyArray1<'_, u32>>,
         cache_bytes: usize,
     ) -> PyResult<Self> {
         let splitter = splitter(py, pattern, gaps)?;
         let (merges, order) = (self::merges(py, &merges)?, self::byte_order(byte_order)?);
+        let whole = whole.as_ref().map(|(data, offsets)| documents(data, offsets)).transpose()?;
+        let numbering = numbering.as_ref().map(|ids| slice(ids, "numbering")).transpose()?;
+        let priorities = priorities.as_ref().map(|it| slice(it, "priorities")).transpose()?;
+        if order.is_some() && (priorities.is_some() || whole.is_some() || numbering.is_some()) {
+            let others = "priorities, whole or numbering";
+            return Err(bad_argument(format!("byte_order cannot be used with {others}")));
+        }
         let encoder = detached(py, || {
-            let encoder = match order {
-                Some(order) => nanotok_bpe::Encoder::ordered(splitter, &merges, order)?,
-                None => nanotok_bpe::Encoder::new(splitter, &merges)?,
+            let encoder = if let Some(order) = order {
+                nanotok_bpe::Encoder::ordered(splitter, &merges, &order)?
+            } else {
+                let tokens = Tokens { merges: &merges, priorities, whole, numbering };
+                nanotok_bpe::Encoder::of_tokens(splitter, tokens)?
             };
             Ok(encoder.with_cache_bytes(cache_bytes))
         })?;
@@ -107,16 +123,21 @@ impl Encoder {
         render(py, &self.0, dialect, special_tokens, (&data, &offsets), threads)
     }
 
-    /// Return 256 + the number of merges.
+    /// Return 256 + the number of merges + the number of whole tokens.
     fn num_tokens(&self) -> usize {
         self.0.vocabulary().len()
     }
 
-    /// Return the bytes of every id back to back, and their offsets.
+    /// Return the highest id + 1.
+    fn num_ids(&self) -> usize {
+        self.0.num_ids()
+    }
+
+    /// Return the bytes of every token in the order of ids, back to back, and their offsets.
     fn token_bytes<'py>(&self, py: Python<'py>) -> PyResult<(Array<'py, u8>, Array<'py, i64>)> {
-        let (data, offsets) = self.0.vocabulary().parts();
         let (data, offsets) = detached(py, || {
-            (memory::copied(data), memory::collected(offsets.iter().copied().map(position)))
+            let (data, offsets) = self.0.token_bytes();
+            (data, memory::collected(offsets.into_iter().map(position)))
         })?;
         Ok((data.into_pyarray(py), offsets.into_pyarray(py)))
     }

@@ -38,7 +38,7 @@ mod _core {
     #[pymodule_export]
     use super::hash::{count_occurrences, hash_documents, hash64, is_utf8, num_json_values};
     #[pymodule_export]
-    use super::merges::{learn, merges_of_tokens};
+    use super::merges::{learn, merges_of_pairs, merges_of_ranks, merges_of_tokens};
     #[pymodule_export]
     use super::pack::{BestFitBuffer, best_fit_rows, fill_rows, window_rows};
     #[pymodule_export]

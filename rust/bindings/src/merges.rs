@@ -1,13 +1,14 @@
-//! `learn` and `merges_of_tokens` for Python.
+//! `learn`, and the merges of other tools' vocabularies, for Python.
 
 use std::ops::ControlFlow;
 
 use nanotok_bpe::{Documents, Error, Goal, Measured, Progress, Stop};
+use nanotok_memory as memory;
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::arrays::{Array, documents, merges_array, slice};
+use crate::arrays::{Array, documents, merges_array, position, slice};
 use crate::calls::{detached, max_threads};
 use crate::errors::to_python;
 
@@ -15,6 +16,9 @@ type Learned<'py> = (Bound<'py, PyArray2<u32>>, Array<'py, u64>, Array<'py, u64>
 
 type Arrays<'py> =
     (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u64>);
+
+type RankedArrays<'py> =
+    (Bound<'py, PyArray2<u32>>, (Array<'py, u8>, Array<'py, i64>), Array<'py, u32>);
 
 /// Learn merges from batches of spans and their counts, which are iterated over twice.
 #[pyfunction]
@@ -81,6 +85,51 @@ pub(crate) fn merges_of_tokens<'py>(
     let found = detached(py, || nanotok_bpe::merges_of_tokens(tokens))?;
     let (order, merges) = found.map_err(|error| to_python(&error))?;
     Ok((PyBytes::new(py, order.bytes()), merges_array(py, &merges)?))
+}
+
+/// Return merges, the bytes of whole tokens with their offsets, and the position of each internal
+/// id, from the bytes of each token in the order of ranks.
+#[pyfunction]
+pub(crate) fn merges_of_ranks<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    offsets: PyReadonlyArray1<'py, i64>,
+) -> PyResult<RankedArrays<'py>> {
+    let tokens = documents(&data, &offsets)?;
+    let found = detached(py, || {
+        let found = nanotok_bpe::merges_of_ranks(tokens)?;
+        let whole = joined(found.whole.iter().map(|&token| tokens.get(token)));
+        Ok((found.merges, whole, found.numbering))
+    })?;
+    let (merges, (data, offsets), numbering) = found.map_err(|error| to_python(&error))?;
+    Ok((
+        merges_array(py, &merges)?,
+        (data.into_pyarray(py), offsets.into_pyarray(py)),
+        numbering.into_pyarray(py),
+    ))
+}
+
+/// Return the merges of a list of pairs of byte strings, and the position of each in the list.
+#[pyfunction]
+pub(crate) fn merges_of_pairs<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    offsets: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Bound<'py, PyArray2<u32>>, Array<'py, u32>)> {
+    let parts = documents(&data, &offsets)?;
+    let found = detached(py, || nanotok_bpe::merges_of_pairs(parts))?;
+    let (merges, positions) = found.map_err(|error| to_python(&error))?;
+    Ok((merges_array(py, &merges)?, positions.into_pyarray(py)))
+}
+
+/// Items back to back, and their n + 1 offsets.
+fn joined<'a>(items: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Vec<i64>) {
+    let (mut data, mut offsets) = (Vec::new(), vec![0]);
+    for item in items {
+        memory::append(&mut data, item);
+        memory::push(&mut offsets, position(data.len()));
+    }
+    (data, offsets)
 }
 
 /// The reason why learning ended, as used in files and messages.

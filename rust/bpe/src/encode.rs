@@ -5,9 +5,12 @@
 //! * `span_memo` and `long_memo`: the ids of earlier spans of up to 31 bytes, and of longer ones.
 //! * `span_ids`: the ids of a new span. It chooses between `few` (a few bytes), `backtrack` (from
 //!   left to right), `sweep` (one merge after the other), `chunks` (parts of a long span) and
-//!   `linked` (a heap, for every other case). `cuts` divides a long span first.
+//!   `linked` (a heap, for every other case). `cuts` divides a long span first. `early` merges spans
+//!   in which priorities are not in the order of ids.
 //! * `merge_table`: pairs of ids to the id that they merge to; `prefixes`: the longest token at a
-//!   position; `ranks`: merges from the vocabulary of another tool.
+//!   position.
+//! * `ranks` and `listed`: merges from the vocabulary of another tool, or from a list of pairs;
+//!   `merging`: the order in which a rule joins some bytes.
 //! * `composed`: documents of texts and special tokens.
 
 use std::ops::Range;
@@ -28,10 +31,13 @@ mod backtrack;
 mod chunks;
 mod composed;
 mod cuts;
+mod early;
 mod few;
 mod linked;
+mod listed;
 mod long_memo;
 mod merge_table;
+mod merging;
 mod out;
 mod prefixes;
 mod ranks;
@@ -42,7 +48,8 @@ mod window;
 mod worker;
 
 pub use composed::{Composition, Encoded, Mark, Part, Stretch};
-pub use ranks::merges_of_tokens;
+pub use listed::merges_of_pairs;
+pub use ranks::{Ranked, merges_of_ranks, merges_of_tokens};
 
 /// Default limit of a thread's cache of spans in bytes. The cache begins with 2 MiB and doubles
 /// with new spans; while a table doubles, the old one exists too.
@@ -69,7 +76,17 @@ impl Encoder {
     /// if one token or all tokens together have too many bytes, or if `NANOTOK_CPU` names an
     /// unavailable CPU level.
     pub fn new(splitter: Splitter, merges: &[Merge]) -> Result<Self, Error> {
-        Ok(Self::with_span_ids(splitter, SpanIds::new(merges)?))
+        Self::of_tokens(splitter, Tokens::merges(merges))
+    }
+
+    /// The same for any [`Tokens`].
+    ///
+    /// # Errors
+    ///
+    /// As for `new`; and if priorities are not as [`Tokens`] describes them, if a whole token is empty or repeats another token, or if the numbering
+    /// has another length, an id of 2**31 or more, or an id twice.
+    pub fn of_tokens(splitter: Splitter, tokens: Tokens<'_>) -> Result<Self, Error> {
+        Ok(Self::with_span_ids(splitter, SpanIds::new(tokens)?))
     }
 
     /// The same for ids of which 0 to 255 are the bytes in the order `order`; `merges` use the same
@@ -78,7 +95,7 @@ impl Encoder {
     /// # Errors
     ///
     /// As for `new`.
-    pub fn ordered(splitter: Splitter, merges: &[Merge], order: ByteOrder) -> Result<Self, Error> {
+    pub fn ordered(splitter: Splitter, merges: &[Merge], order: &ByteOrder) -> Result<Self, Error> {
         Ok(Self::with_span_ids(splitter, SpanIds::ordered(merges, order)?))
     }
 
@@ -92,9 +109,19 @@ impl Encoder {
         Self { cache_bytes: bytes, ..self }
     }
 
-    /// The bytes of each id.
+    /// The bytes of each internal id: bytes, merges, whole tokens.
     pub fn vocabulary(&self) -> &Vocabulary {
         self.span_ids.vocabulary()
+    }
+
+    /// The bytes of all tokens in the order of their ids, and their n + 1 offsets.
+    pub fn token_bytes(&self) -> (Vec<u8>, Vec<usize>) {
+        self.span_ids.token_bytes()
+    }
+
+    /// The highest id plus one.
+    pub fn num_ids(&self) -> usize {
+        self.span_ids.num_ids()
     }
 
     /// The ids of one document.
@@ -155,7 +182,7 @@ impl Encoder {
         frame: Frame<'_>,
         threads: usize,
     ) -> Result<(Vec<I>, Vec<i64>), Error> {
-        let number = self.vocabulary().len().max(frame.num_ids());
+        let number = self.num_ids().max(frame.num_ids());
         if number > I::LIMIT {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
@@ -195,7 +222,7 @@ impl Encoder {
     fn take_worker(&self) -> Worker {
         let idle = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
         idle.unwrap_or_else(|| {
-            let packing = Packing::of(self.vocabulary().len());
+            let packing = Packing::of(self.num_ids());
             Worker::new(self.splitter.clone(), packing, self.cache_bytes)
         })
     }
@@ -209,6 +236,29 @@ impl Encoder {
         {
             idle.push(worker);
         }
+    }
+}
+
+/// The tokens of an encoder, with internal ids: 0 to 255 are the bytes, 256 + k is the token of
+/// merge k, and whole tokens follow.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tokens<'a> {
+    /// Pairs of internal ids; merge k uses those below 256 + k.
+    pub merges: &'a [Merge],
+    /// The priority of each merge, all different, if they are not in the order of the merges: the
+    /// lowest comes first. The highest priority of all merges that make a token must not decrease
+    /// from merge to merge.
+    pub priorities: Option<&'a [u32]>,
+    /// Tokens that no merge makes: a span is one of them only as a whole.
+    pub whole: Option<Documents<'a>>,
+    /// The id of each internal id, if they differ.
+    pub numbering: Option<&'a [u32]>,
+}
+
+impl<'a> Tokens<'a> {
+    /// Bytes and merges, with their internal ids.
+    pub fn merges(merges: &'a [Merge]) -> Self {
+        Self { merges, ..Self::default() }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::numbering::MAX_IDS;
 use crate::vocabulary::{MAX_NAME_BYTES, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES};
 
 /// Limit of the bytes of a span in a message.
@@ -163,6 +164,48 @@ pub enum Error {
         /// A byte of two ids, if there are 256.
         twice: Option<u8>,
     },
+    /// A token is empty.
+    #[error("token {token} is empty")]
+    EmptyToken {
+        /// Its position.
+        token: usize,
+    },
+    /// Two tokens have the same bytes.
+    #[error("token {token}, \"{}\", has the same bytes as token {first}", Shown(bytes))]
+    RepeatedToken {
+        /// The second one.
+        token: usize,
+        /// The first one.
+        first: usize,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A numbering has another length than the vocabulary.
+    #[error("the numbering has {ids} ids: there are {tokens} tokens")]
+    NumberingLength {
+        /// The number of its ids.
+        ids: usize,
+        /// The number of tokens.
+        tokens: usize,
+    },
+    /// An id of a numbering exceeds the limit.
+    #[error("token {token} has the id {id}: the limit is {}", MAX_IDS - 1)]
+    IdTooLarge {
+        /// The token.
+        token: usize,
+        /// Its id.
+        id: u32,
+    },
+    /// Two tokens have the same id.
+    #[error("token {token} has the id {id}, as token {first} has")]
+    RepeatedId {
+        /// The id.
+        id: u32,
+        /// The second token.
+        token: usize,
+        /// The first token.
+        first: usize,
+    },
     /// The bytes of a token are not two parts when they are encoded with the tokens before it.
     #[error(
         "token {token}, \"{}\", cannot be reached: encoded with the tokens before it, its bytes end in {parts} parts, not in two",
@@ -175,6 +218,36 @@ pub enum Error {
         bytes: Vec<u8>,
         /// The number of parts.
         parts: usize,
+    },
+    /// No token is this byte.
+    #[error("no token is the single byte 0x{byte:02x}")]
+    MissingByte {
+        /// The byte.
+        byte: u8,
+    },
+    /// There are not as many priorities as merges.
+    #[error("there are {priorities} priorities and {merges} merges")]
+    PrioritiesLength {
+        /// The number of priorities.
+        priorities: usize,
+        /// The number of merges.
+        merges: usize,
+    },
+    /// A merge has the priority of another one, or follows one that can only apply later.
+    #[error(
+        "merge {merge} has the priority {priority}, which is taken or belongs before merge {merge}"
+    )]
+    PriorityOrder {
+        /// The merge.
+        merge: usize,
+        /// Its priority.
+        priority: u32,
+    },
+    /// The parts of pairs are not an even number.
+    #[error("there are {number} parts of pairs: it must be an even number")]
+    OddParts {
+        /// The number of parts.
+        number: usize,
     },
     /// The bytes of an id exceed the limit.
     #[error("token {token} has {bytes} bytes: the limit is {MAX_TOKEN_BYTES}")]
@@ -203,7 +276,7 @@ pub enum Error {
     /// The ids do not fit the requested width.
     #[error("{number} token ids do not fit: the limit is {limit}, ask for wide ids")]
     TooManyTokens {
-        /// The number of ids.
+        /// The highest id plus one.
         number: usize,
         /// The number of ids that fit.
         limit: usize,

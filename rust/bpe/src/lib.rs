@@ -20,15 +20,15 @@
 //!   runs, [`RunSums`] with weights and range after range.
 //! * `learn`: spans and their counts to merges, with [`learn()`].
 //! * `encode`: documents to ids. An [`Encoder`] uses the merges; [`Encoder::encode_composed`]
-//!   encodes a [`Composition`] of texts and special tokens. [`merges_of_tokens`] derives the merges
-//!   of another tool's vocabulary.
+//!   encodes a [`Composition`] of texts and special tokens. [`merges_of_tokens`],
+//!   [`merges_of_ranks`] and [`merges_of_pairs`] derive the merges of another tool's vocabulary.
 //! * `decode`: ids to bytes or text, with a [`Decoder`].
 //!
 //! Modules that several of them use:
 //!
 //! * `documents`: [`Documents`] borrows a batch: bytes back to back and their offsets.
-//! * `vocabulary`: the bytes of each id; `byte_order`: the ids of the bytes; `token_id`: the
-//!   integer types of ids.
+//! * `vocabulary`: the bytes of each id; `byte_order`: the ids of the bytes; `numbering`: the ids of
+//!   all tokens of another tool; `token_id`: the integer types of ids.
 //! * `short`: spans of up to 15 bytes as one number; `hash`: the hash of spans and documents.
 //! * `special`: counts the names of special tokens in text.
 //! * `cpu`: the level of vector instructions, with the instructions and their portable equivalents;
@@ -79,6 +79,7 @@ mod encode;
 mod error;
 mod hash;
 mod learn;
+mod numbering;
 mod short;
 mod special;
 mod split;
@@ -96,11 +97,13 @@ pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
 pub use encode::{
-    CACHE_BYTES, Composition, Encoded, Encoder, Frame, Mark, Part, Stretch, merges_of_tokens,
+    CACHE_BYTES, Composition, Encoded, Encoder, Frame, Mark, Part, Ranked, Stretch, Tokens,
+    merges_of_pairs, merges_of_ranks, merges_of_tokens,
 };
 pub use error::{Error, GaveUp, RunProblem};
 pub use hash::{hash_documents, hash64};
 pub use learn::{Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
+pub use numbering::MAX_IDS;
 pub use special::{Needles, count_occurrences};
 pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
 pub use threads::{MAX_THREADS, in_threads};

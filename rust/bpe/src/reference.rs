@@ -77,6 +77,12 @@ pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
 /// Ids of one span: the whole span if it is a token, otherwise always the lowest merge, leftmost
 /// first.
 pub(crate) fn encode_span(merges: &[Merge], span: &[u8]) -> Vec<u32> {
+    let priorities: Vec<u32> = (0..).take(merges.len()).collect();
+    encode_span_by(merges, &priorities, span)
+}
+
+/// The same for merges with priorities, of which the lowest comes first.
+pub(crate) fn encode_span_by(merges: &[Merge], priorities: &[u32], span: &[u8]) -> Vec<u32> {
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     for &(left, right) in merges {
         tokens.push([tokens[left as usize].clone(), tokens[right as usize].clone()].concat());
@@ -86,12 +92,51 @@ pub(crate) fn encode_span(merges: &[Merge], span: &[u8]) -> Vec<u32> {
     }
     let mut ids = as_ids(span);
     let merge_of = |pair: &[u32]| merges.iter().position(|&merge| merge == (pair[0], pair[1]));
-    while let Some((merge, at)) =
-        ids.windows(2).enumerate().filter_map(|(at, pair)| Some((merge_of(pair)?, at))).min()
+    while let Some((_, at, merge)) = ids
+        .windows(2)
+        .enumerate()
+        .filter_map(|(at, pair)| merge_of(pair).map(|merge| (priorities[merge], at, merge)))
+        .min()
     {
         ids.splice(at..at + 2, [256 + u32::try_from(merge).unwrap()]);
     }
     ids
+}
+
+/// The tokens of one span: of all adjacent pairs in the list, always the one with the lowest position
+/// is merged, leftmost first. Of equal pairs, the last one counts.
+pub(crate) fn merge_pairs(pairs: &[(Vec<u8>, Vec<u8>)], span: &[u8]) -> Vec<Vec<u8>> {
+    let mut tokens: Vec<Vec<u8>> = span.iter().map(|&byte| vec![byte]).collect();
+    let rank = |pair: &[Vec<u8>]| {
+        pairs.iter().rposition(|(left, right)| *left == pair[0] && *right == pair[1])
+    };
+    while let Some((_, at)) =
+        tokens.windows(2).enumerate().filter_map(|(at, pair)| Some((rank(pair)?, at))).min()
+    {
+        let joined = tokens[at..at + 2].concat();
+        tokens.splice(at..at + 2, [joined]);
+    }
+    tokens
+}
+
+/// The ranks of one span, as by tiktoken: the whole span if it is a token, otherwise always the
+/// neighbors are joined whose joined bytes have the lowest rank, leftmost first.
+pub(crate) fn join_ranks(tokens: &[&[u8]], span: &[u8]) -> Vec<usize> {
+    let rank = |bytes: &[u8]| tokens.iter().position(|&token| token == bytes);
+    if let Some(whole) = rank(span) {
+        return vec![whole];
+    }
+    let mut parts: Vec<Vec<u8>> = span.iter().map(|&byte| vec![byte]).collect();
+    while let Some((_, at)) = parts
+        .windows(2)
+        .enumerate()
+        .filter_map(|(at, pair)| Some((rank(&pair.concat())?, at)))
+        .min()
+    {
+        let joined = parts[at..at + 2].concat();
+        parts.splice(at..at + 2, [joined]);
+    }
+    parts.iter().map(|part| rank(part).unwrap()).collect()
 }
 
 fn as_ids(span: &[u8]) -> Vec<u32> {

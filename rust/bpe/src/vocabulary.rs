@@ -1,10 +1,10 @@
-//! The bytes of each id: 0 to 255 are the bytes, in order or in another order, and 256 + k is the
-//! token of merge k.
+//! The bytes of each id: 0 to 255 are the bytes, in order or in another order, 256 + k is the token
+//! of merge k, and tokens that no merge makes follow.
 
 use nanotok_memory as memory;
 use rustc_hash::FxHashMap;
 
-use crate::{ByteOrder, Error, Merge};
+use crate::{ByteOrder, Documents, Error, Merge};
 
 /// Limit of the bytes of all ids together: those of well-known models have up to 1.4 million.
 /// Without limits, n merges of the newest id with itself would need 2**n bytes.
@@ -64,13 +64,44 @@ impl Vocabulary {
     ///
     /// As for `new`.
     pub fn ordered(merges: &[Merge], order: &ByteOrder) -> Result<Self, Error> {
-        Ok(Self::new(&order.of_bytes(merges))?.reordered(order))
+        let mut vocabulary = Self::new(&order.of_bytes(merges))?;
+        vocabulary.data[..256].copy_from_slice(order.bytes());
+        Ok(vocabulary)
     }
 
-    /// The same tokens, but with the bytes in the order `order`.
-    pub(crate) fn reordered(mut self, order: &ByteOrder) -> Self {
-        self.data[..256].copy_from_slice(order.bytes());
-        self
+    /// Appends tokens that no merge makes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a token is empty, or if the bytes of one token or of all tokens exceed the limits.
+    pub(crate) fn append(&mut self, tokens: Documents<'_>) -> Result<(), Error> {
+        memory::reserve(&mut self.offsets, tokens.len());
+        for number in 0..tokens.len() {
+            let (bytes, token) = (tokens.get(number), self.len());
+            if bytes.is_empty() {
+                return Err(Error::EmptyToken { token });
+            }
+            check_length(token, bytes.len())?;
+            let total = self.data.len() + bytes.len();
+            if total > MAX_VOCABULARY_BYTES {
+                return Err(Error::VocabularyTooLarge { token, bytes: total });
+            }
+            memory::append(&mut self.data, bytes);
+            self.offsets.push(total);
+        }
+        Ok(())
+    }
+
+    /// The bytes of all ids in another order, back to back, and their n + 1 offsets.
+    pub(crate) fn in_order(&self, order: &[usize]) -> (Vec<u8>, Vec<usize>) {
+        let mut data = memory::with_capacity(self.data.len());
+        let mut offsets = memory::with_capacity(order.len() + 1);
+        offsets.push(0);
+        for &id in order {
+            data.extend_from_slice(&self.data[self.offsets[id]..self.offsets[id + 1]]);
+            offsets.push(data.len());
+        }
+        (data, offsets)
     }
 
     /// Number of ids.

@@ -58,7 +58,7 @@ impl Dialect {
         documents: Documents<'_>,
         threads: usize,
     ) -> Result<Rendered<I>, Error> {
-        let number = encoder.vocabulary().len().max(self.tokens(Some(ids)).num_ids());
+        let number = encoder.num_ids().max(self.tokens(Some(ids)).num_ids());
         if number > I::LIMIT {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }

@@ -86,7 +86,7 @@ impl Encoder {
         composition: &Composition,
     ) -> Result<Encoded<I>, Error> {
         check(composition)?;
-        let number = self.vocabulary().len().max(num_ids(&composition.parts));
+        let number = self.num_ids().max(num_ids(&composition.parts));
         if number > I::LIMIT {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }

@@ -9,24 +9,32 @@
 //! learned merges: neighbors whose joined bytes are token n were made by merges below n, within
 //! those bytes alone, so they are the pair of merge n.
 //!
-//! In this module bytes are ids. If a vocabulary numbers them differently, ids are renamed at the
-//! end.
+//! Whole tokens, which no merge makes, follow the merges: a span is one of them only as a whole. If
+//! all tokens of the merges are reachable, that is, each is the result of merging its own bytes,
+//! only the whole tokens are looked up, since merging finds the others.
+//!
+//! In this module ids are internal ids, of which the first 256 are the bytes. If a vocabulary has
+//! other ids, they are renamed at the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use hashbrown::HashTable;
 use nanotok_memory as memory;
 
 use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
+use crate::encode::Tokens;
 use crate::encode::backtrack::Backtrack;
 use crate::encode::chunks::{CHUNK, merge_in_chunks};
 use crate::encode::cuts::Cuts;
+use crate::encode::early::Early;
 use crate::encode::few::{self, MergeFew};
 use crate::encode::linked::Linked;
 use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 use crate::encode::sweep::{is_poor, merge_by_sweeps};
+use crate::numbering::Numbering;
 use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
 
 /// With this many cuts in 32 bytes there are few merges, and scanning finds them faster.
@@ -40,17 +48,16 @@ const LONG_PART: usize = 64;
 #[derive(Debug)]
 pub(crate) struct SpanIds {
     vocabulary: Vocabulary,
+    /// The tokens that a span is compared with; none if merging finds all of them.
     whole: HashTable<u32>,
     merges: MergeTable,
+    early: Option<Early>,
     backtrack: Option<Backtrack>,
-    /// Whether merging finds whole spans, that is, every token is the result of merging its own
-    /// bytes.
-    finds_whole: bool,
     cuts: Cuts,
     cpu: Cpu,
     /// The maximum number of bytes that are merged by `few`; 0 if there are too many ids.
     most_few: usize,
-    byte_order: Option<ByteOrder>,
+    numbering: Option<Numbering>,
 }
 
 /// Buffers that are reused for each span.
@@ -69,36 +76,55 @@ struct Room {
 }
 
 impl SpanIds {
-    pub(crate) fn new(merges: &[Merge]) -> Result<Self, Error> {
-        let vocabulary = Vocabulary::new(merges)?;
-        let merges = MergeTable::new(merges)?;
-        let reachable = merges.reachable();
+    pub(crate) fn new(tokens: Tokens<'_>) -> Result<Self, Error> {
+        let mut vocabulary = Vocabulary::new(tokens.merges)?;
+        let merges = MergeTable::new(tokens.merges)?;
+        let early = tokens.priorities.map(|it| Early::new(tokens.merges, it, &vocabulary));
+        let early = early.transpose()?.flatten();
+        let mut reachable = merges.reachable();
+        let mut finds_merged = reachable.iter().all(|&it| it);
+        if let Some(early) = &early {
+            finds_merged = early.correct(&merges, &vocabulary, &mut reachable);
+        }
         let backtrack = Backtrack::new(&vocabulary, &reachable);
-        let finds_whole = reachable.iter().all(|&it| it);
         let cuts = Cuts::new(&vocabulary);
         let cpu = Cpu::new(Level::in_use()?);
         let most_few = if vocabulary.len() <= NO_ID as usize { few::MAX } else { 0 };
-        let (whole, byte_order) = (whole_spans(&vocabulary), None);
-        Ok(Self {
-            vocabulary,
-            whole,
-            merges,
-            backtrack,
-            finds_whole,
-            cuts,
-            cpu,
-            most_few,
-            byte_order,
-        })
+        let num_merged = vocabulary.len();
+        if let Some(whole) = tokens.whole {
+            vocabulary.append(whole)?;
+            check_whole(&vocabulary, num_merged)?;
+        }
+        let compared =
+            if finds_merged { num_merged..vocabulary.len() } else { 0..vocabulary.len() };
+        let whole = whole_spans(&vocabulary, compared);
+        let numbering = tokens.numbering.map(|ids| Numbering::new(ids, vocabulary.len()));
+        let numbering = numbering.transpose()?;
+        Ok(Self { vocabulary, whole, merges, early, backtrack, cuts, cpu, most_few, numbering })
     }
 
-    /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`.
-    pub(crate) fn ordered(merges: &[Merge], order: ByteOrder) -> Result<Self, Error> {
-        let own = Self::new(&order.of_bytes(merges))?;
-        let vocabulary = own.vocabulary.reordered(&order);
-        Ok(Self { vocabulary, byte_order: Some(order), ..own })
+    /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`, whose
+    /// tokens are numbered in the same way.
+    pub(crate) fn ordered(merges: &[Merge], order: &ByteOrder) -> Result<Self, Error> {
+        let own = Self::new(Tokens::merges(&order.of_bytes(merges)))?;
+        let numbering = Some(Numbering::ordered(order, own.vocabulary.len()));
+        Ok(Self { numbering, ..own })
     }
 
+    /// The highest id plus one.
+    pub(crate) fn num_ids(&self) -> usize {
+        let numbering = self.numbering.as_ref();
+        numbering.map_or(self.vocabulary.len(), Numbering::num_ids)
+    }
+
+    /// The bytes of all tokens in the order of their ids, and their n + 1 offsets.
+    pub(crate) fn token_bytes(&self) -> (Vec<u8>, Vec<usize>) {
+        let in_order = || memory::collected(0..self.vocabulary.len());
+        let order = self.numbering.as_ref().map_or_else(in_order, Numbering::by_id);
+        self.vocabulary.in_order(&order)
+    }
+
+    /// The bytes of each internal id.
     pub(crate) fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
@@ -106,17 +132,19 @@ impl SpanIds {
     /// The ids of `span`, which must not be empty.
     pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
         scratch.ids.clear();
-        let whole = if self.finds_whole { None } else { self.whole_span(span) };
+        let whole = if self.whole.is_empty() { None } else { self.whole_span(span) };
         if let Some(id) = whole {
             scratch.ids.push(id);
+        } else if let Some(early) = self.early.as_ref().filter(|it| it.occurs_in(span)) {
+            early.merge(&self.merges, span, &mut scratch.ids);
         } else if span.len() <= self.most_few {
             let (merges, ids) = (&self.merges, &mut scratch.ids);
             self.cpu.run(MergeFew { merges, bytes: span, ids });
         } else {
             self.encode_long(span, scratch);
         }
-        if let Some(order) = &self.byte_order {
-            order.rename(&mut scratch.ids);
+        if let Some(numbering) = &self.numbering {
+            numbering.rename(&mut scratch.ids);
         }
         &scratch.ids
     }
@@ -233,15 +261,25 @@ impl SpanIds {
     }
 }
 
-fn whole_spans(vocabulary: &Vocabulary) -> HashTable<u32> {
-    memory::check_room::<u64>(vocabulary.len());
-    let mut table: HashTable<u32> = HashTable::with_capacity(vocabulary.len());
+/// A table of the tokens `ids` by their bytes; of two with the same bytes, the lower one.
+fn whole_spans(vocabulary: &Vocabulary, ids: Range<usize>) -> HashTable<u32> {
+    memory::check_room::<u64>(ids.len());
+    let mut table: HashTable<u32> = HashTable::with_capacity(ids.len());
     let bytes = |id: u32| vocabulary.get(id).unwrap_or_default();
-    for id in (0..).take(vocabulary.len()) {
+    for id in (0..).take(ids.end).skip(ids.start) {
         let same = |other: &u32| bytes(*other) == bytes(id);
         table.entry(hash64(bytes(id)), same, |other| hash64(bytes(*other))).or_insert(id);
     }
     table
+}
+
+/// Checks that tokens from `first` on repeat no other one.
+fn check_whole(vocabulary: &Vocabulary, first: usize) -> Result<(), Error> {
+    let twice = vocabulary.duplicates().into_iter().find(|&(_, id)| id as usize >= first);
+    twice.map_or(Ok(()), |(first, id)| {
+        let bytes = vocabulary.get(id).unwrap_or_default().to_vec();
+        Err(Error::RepeatedToken { token: id as usize, first: first as usize, bytes })
+    })
 }
 
 #[cfg(test)]

@@ -137,8 +137,10 @@ fn check_ordered(order: &ByteOrder, documents: &[Vec<u8>]) -> Result<(), TestCas
     let plain = encoder(GapRule::Spans);
     let vocabulary = Vocabulary::ordered(&merges, order).unwrap();
     let decoder = crate::Decoder::new(&vocabulary, &[]).unwrap();
-    let ordered = Encoder::ordered(splitter, &merges, order.clone()).unwrap();
-    prop_assert_eq!(ordered.vocabulary().parts(), vocabulary.parts());
+    let ordered = Encoder::ordered(splitter, &merges, order).unwrap();
+    let (data, offsets) = ordered.token_bytes();
+    prop_assert_eq!((&data[..], &offsets[..]), vocabulary.parts());
+    prop_assert_eq!(ordered.num_ids(), vocabulary.len());
     for document in documents.iter().chain(documents) {
         let mut expected = plain.encode(document).unwrap();
         order.rename(&mut expected);
@@ -160,5 +162,79 @@ proptest! {
         ),
     ) {
         check_ordered(&ByteOrder::new(&bytes).unwrap(), &documents)?;
+    }
+}
+
+/// Documents of few letters, in which spans are repeated.
+fn documents() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let letters = prop::collection::vec(prop::sample::select(b"abc1 \xff".as_slice()), 0..40);
+    let document = (letters, 0usize..200).prop_map(|(text, times)| text.repeat(times / 4));
+    prop::collection::vec(document, 0..6)
+}
+
+/// Whole tokens that are not made by `MERGES`, and are no bytes.
+fn whole_tokens() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let token = prop::collection::vec(prop::sample::select(b"abc1 \xff".as_slice()), 2..7);
+    prop::collection::btree_set(token, 0..20).prop_map(|tokens| {
+        let vocabulary = Vocabulary::new(&MERGES).unwrap();
+        let known = |token: &[u8]| (0..300).any(|id| vocabulary.get(id) == Some(token));
+        tokens.into_iter().filter(|token| !known(token)).collect()
+    })
+}
+
+fn check_numbered(
+    whole: &[Vec<u8>],
+    numbering: &[u32],
+    documents: &[Vec<u8>],
+) -> Result<(), TestCaseError> {
+    let regex = fancy_regex::Regex::new(PATTERN).unwrap();
+    let (mut starts, data) = (vec![0], whole.concat());
+    starts.extend(whole.iter().scan(0, |end, token| {
+        *end += i64::try_from(token.len()).unwrap();
+        Some(*end)
+    }));
+    let whole = Documents::new(&data, &starts).unwrap();
+    let tokens =
+        Tokens { whole: Some(whole), numbering: Some(numbering), ..Tokens::merges(&MERGES) };
+    let splitter = Splitter::new(PATTERN, GapRule::Spans).unwrap();
+    let encoder = Encoder::of_tokens(splitter, tokens).unwrap();
+    let most = numbering.iter().max().unwrap();
+    prop_assert_eq!(encoder.num_ids(), *most as usize + 1);
+    for document in documents.iter().chain(documents) {
+        let spans = reference::split(&regex, document);
+        let ids = spans.iter().flat_map(|(span, _)| {
+            let found = (0..whole.len()).find(|&number| whole.get(number) == span);
+            match found {
+                Some(number) => vec![u32::try_from(256 + MERGES.len() + number).unwrap()],
+                None => reference::encode_span(&MERGES, span),
+            }
+        });
+        let ids: Vec<u32> = ids.map(|id| numbering[id as usize]).collect();
+        prop_assert_eq!(&encoder.encode(document).unwrap(), &ids);
+        let narrow = encoder.encode_slices::<u16>(&[document], Frame::default(), 1);
+        match narrow {
+            Ok((narrow, _)) => prop_assert!(narrow.iter().copied().map(u32::from).eq(ids)),
+            Err(error) => {
+                let number = encoder.num_ids();
+                prop_assert_eq!(error, Error::TooManyTokens { number, limit: 1 << 16 });
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn numbered_and_whole_tokens_equal_the_reference(
+        whole in whole_tokens(),
+        documents in documents(),
+        mut numbering in Just((0..300).collect::<Vec<u32>>()).prop_shuffle(),
+        factor in prop::sample::select(vec![1, 200, 300, 5_000_000]),
+    ) {
+        numbering.truncate(256 + MERGES.len() + whole.len());
+        for id in &mut numbering {
+            *id *= factor;
+        }
+        check_numbered(&whole, &numbering, &documents)?;
     }
 }

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Goal, reference};
+use crate::{Documents, Goal, MAX_TOKEN_BYTES, reference};
 
 fn check(merges: &[Merge], span: &str, expected: &[u32]) {
-    let tables = SpanIds::new(merges).unwrap();
+    let tables = SpanIds::of_merges(merges).unwrap();
     assert_eq!(tables.encode(span.as_bytes(), &mut Scratch::default()), expected, "{span}");
 }
 
@@ -26,13 +26,46 @@ fn a_whole_token_is_its_id_even_if_merges_do_not_form_it() {
 }
 
 #[test]
+fn a_whole_token_is_the_id_of_a_span_but_of_no_part_of_one() {
+    let whole = Documents::new(b"abcdbc", &[0, 4, 6]).unwrap();
+    for merges in [vec![(97, 98)], vec![(98, 97), (97, 98), (257, 97)]] {
+        let tokens = Tokens { whole: Some(whole), ..Tokens::merges(&merges) };
+        let tables = SpanIds::new(tokens).unwrap();
+        let encode = |span: &str| tables.encode(span.as_bytes(), &mut Scratch::default()).to_vec();
+        let (first, ab) = (256 + u32::try_from(merges.len()).unwrap(), encode("ab")[0]);
+        assert_eq!((encode("abcd"), encode("bc")), (vec![first], vec![first + 1]));
+        assert_eq!(encode("abcdbc"), [ab, 99, 100, 98, 99]);
+        assert_eq!(encode("a"), [97]);
+    }
+}
+
+#[test]
+fn an_empty_or_repeated_whole_token_is_an_error() {
+    let error = |data: &[u8], offsets: &[i64]| {
+        let whole = Some(Documents::new(data, offsets).unwrap());
+        SpanIds::new(Tokens { whole, ..Tokens::merges(&[(97, 98)]) }).unwrap_err()
+    };
+    let repeated = |token, first, bytes: &[u8]| {
+        let bytes = bytes.to_vec();
+        Error::RepeatedToken { token, first, bytes }
+    };
+    assert_eq!(error(b"abc", &[0, 3, 3]), Error::EmptyToken { token: 258 });
+    assert_eq!(error(b"abcab", &[0, 3, 5]), repeated(258, 256, b"ab"));
+    assert_eq!(error(b"abcabc", &[0, 3, 6]), repeated(258, 257, b"abc"));
+    assert_eq!(error(b"a", &[0, 1]), repeated(257, 97, b"a"));
+    let long = vec![97; MAX_TOKEN_BYTES + 1];
+    let too_long = Error::TokenTooLong { token: 257, bytes: long.len() };
+    assert_eq!(error(&long, &[0, i64::try_from(long.len()).unwrap()]), too_long);
+}
+
+#[test]
 fn the_lower_of_two_tokens_with_the_same_bytes_is_used() {
     check(&[(97, 97), (256, 97), (97, 256)], "aaa", &[257]);
 }
 
 #[test]
 fn a_repeated_merge_is_an_error() {
-    let error = |merges: &[Merge]| SpanIds::new(merges).unwrap_err();
+    let error = |merges: &[Merge]| SpanIds::of_merges(merges).unwrap_err();
     let first = (97, 98);
     assert_eq!(error(&[first, first]), Error::RepeatedMerge { merge: 1, first: 0 });
     let second = (256, 256);
@@ -44,7 +77,7 @@ fn vocabularies_with_giant_tokens_are_merged_by_the_heap() {
     let doubling: Vec<Merge> =
         [(97, 97)].into_iter().chain((256..266).map(|id| (id, id))).collect();
     for (num_merges, backtracks) in [(10, true), (11, false)] {
-        let tables = SpanIds::new(&doubling[..num_merges]).unwrap();
+        let tables = SpanIds::of_merges(&doubling[..num_merges]).unwrap();
         assert_eq!(tables.backtrack.is_some(), backtracks);
         let longest = 255 + u32::try_from(num_merges).unwrap();
         let span = vec![97; (2 << num_merges) + 1];
@@ -58,7 +91,7 @@ fn an_end_that_changes_a_long_span_is_detected() {
     // "bb" first: a run of b in pairs from its start, then each "a" merges with its remaining
     // neighbor.
     let merges = [(98, 98), (97, 98), (257, 256), (258, 258), (256, 99)];
-    let tables = SpanIds::new(&merges).unwrap();
+    let tables = SpanIds::of_merges(&merges).unwrap();
     for length in 0..200 {
         let span = [&b"a".repeat(length % 3)[..], &b"b".repeat(length), b"c"].concat();
         assert_eq!(
@@ -106,6 +139,14 @@ fn spans(limit: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 impl SpanIds {
+    fn of_merges(merges: &[Merge]) -> Result<Self, Error> {
+        Self::new(Tokens::merges(merges))
+    }
+
+    fn is_token(&self, span: &[u8]) -> bool {
+        (0..).take(self.vocabulary.len()).any(|id| self.vocabulary.get(id) == Some(span))
+    }
+
     fn bytes_and_pairs(&self, span: &[u8]) -> (Vec<u32>, Vec<u32>) {
         let (ids, mut merged) = (span.iter().copied().map(u32::from).collect::<Vec<_>>(), vec![]);
         self.merges.of_pairs(&ids, &mut merged);
@@ -143,11 +184,11 @@ proptest! {
     fn ids_equal_the_reference(
         merges in prop_oneof![any_merges(), learned_merges()], span in spans(150)
     ) {
-        let tables = SpanIds::new(&merges).unwrap();
+        let tables = SpanIds::of_merges(&merges).unwrap();
         let expected = reference::encode_span(&merges, &span);
         let mut scratch = Scratch::default();
         prop_assert_eq!(tables.encode(&span, &mut scratch), &expected[..]);
-        if tables.whole_span(&span).is_none() {
+        if !tables.is_token(&span) {
             prop_assert_eq!(&tables.by_scan(&span), &expected);
             prop_assert_eq!(&tables.by_heap(&span), &expected);
         }
@@ -157,7 +198,7 @@ proptest! {
     fn a_few_bytes_merge_equally_at_every_level(
         merges in prop_oneof![any_merges(), learned_merges()], span in spans(few::MAX + 1), length in 1..=few::MAX,
     ) {
-        let tables = SpanIds::new(&merges).unwrap();
+        let tables = SpanIds::of_merges(&merges).unwrap();
         let bytes = &span[..span.len().min(length)];
         for level in Level::ALL {
             let mut ids = vec![7];
@@ -171,7 +212,7 @@ proptest! {
         merges in prop_oneof![any_merges(), learned_merges()],
         span in prop_oneof![4 => spans(150), 1 => spans(3000)],
     ) {
-        let tables = SpanIds::new(&merges).unwrap();
+        let tables = SpanIds::of_merges(&merges).unwrap();
         let expected = tables.by_heap(&span);
         prop_assert_eq!(&tables.by_scan(&span), &expected);
         prop_assert_eq!(&tables.by_sweeps(&span), &expected);
@@ -185,9 +226,9 @@ proptest! {
         merges in prop_oneof![any_merges(), learned_merges()],
         pieces in prop::collection::vec(spans(3000), 2..8),
     ) {
-        let tables = SpanIds::new(&merges).unwrap();
+        let tables = SpanIds::of_merges(&merges).unwrap();
         let span = pieces.concat();
-        prop_assume!(tables.whole_span(&span).is_none());
+        prop_assume!(!tables.is_token(&span));
         let expected = tables.by_heap(&span);
         prop_assert!(tables.encode(&span, &mut Scratch::default()) == expected);
         let mut ids = Vec::new();
@@ -202,7 +243,7 @@ proptest! {
 
     #[test]
     fn a_reachable_id_is_the_merge_of_its_bytes(merges in any_merges()) {
-        let tables = SpanIds::new(&merges).unwrap();
+        let tables = SpanIds::of_merges(&merges).unwrap();
         for (id, reachable) in (0..).zip(tables.merges.reachable()) {
             let bytes = tables.vocabulary.get(id).unwrap();
             if bytes.len() < 3000 {
@@ -215,7 +256,7 @@ proptest! {
     fn merging_both_sides_of_a_cut_changes_nothing(
         merges in prop_oneof![any_merges(), learned_merges()], span in spans(150)
     ) {
-        let tables = SpanIds::new(&merges).unwrap();
+        let tables = SpanIds::of_merges(&merges).unwrap();
         let (before, after) = span.split_at(tables.cuts.first_part(&span));
         let sides = [tables.by_heap(before), tables.by_heap(after)].concat();
         prop_assert_eq!(sides, tables.by_heap(&span));
