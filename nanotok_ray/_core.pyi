@@ -111,7 +111,7 @@ def num_json_values(data: NDArray[np.uint8]) -> int:
 
 @final
 class Splitter:
-    """Splits documents into spans, by a pattern or by a sequence of steps.
+    r"""Splits documents into spans, by a pattern or by a sequence of steps.
 
     The first step splits the text, and every later one splits each piece of the step before on its
     own: look-around sees the piece only. The pieces of the last step are the spans. A step is
@@ -124,6 +124,9 @@ class Splitter:
       after the match before;
     - "merged_with_next": a match belongs to the piece of the text after it, if there is any before
       the match after.
+
+    `Digits` of tokenizers 0.23.3 has newer tables than its `Split`: it is a step with the pattern
+    `[\p{N}\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6}]`.
 
     With `invert`, matches and the texts between them change roles. A single step that is isolated
     and not inverted is the same as its pattern alone.

@@ -1,12 +1,13 @@
 //! Conversion of numpy arrays to slices, and of vectors to numpy arrays.
 
-use nanotok_bpe::{ByteOrder, Documents, GapRule, Merge, Splitter};
+use nanotok_bpe::{Behavior, ByteOrder, Documents, Error, GapRule, Merge, Splitter, Step};
 use nanotok_memory as memory;
 use numpy::{
     Element, IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2,
     PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
 use crate::calls::detached;
 use crate::errors::{bad_argument, to_python};
@@ -65,8 +66,15 @@ pub(crate) fn merges_array<'py>(
     ids.into_pyarray(py).reshape([merges.len(), 2])
 }
 
-/// A compiled pattern; `gaps` is "spans" or "error".
-pub(crate) fn splitter(py: Python<'_>, pattern: &str, gaps: &str) -> PyResult<Splitter> {
+/// A pattern, or steps of pattern, behavior and whether it is inverted.
+#[derive(FromPyObject)]
+pub(crate) enum Pattern {
+    Text(PyBackedStr),
+    Steps(Vec<(String, String, bool)>),
+}
+
+/// A compiled pattern or sequence of steps; `gaps` is "spans" or "error".
+pub(crate) fn splitter(py: Python<'_>, pattern: &Pattern, gaps: &str) -> PyResult<Splitter> {
     let rule = match gaps {
         "spans" => GapRule::Spans,
         "error" => GapRule::Refuse,
@@ -76,5 +84,35 @@ pub(crate) fn splitter(py: Python<'_>, pattern: &str, gaps: &str) -> PyResult<Sp
             )));
         }
     };
-    detached(py, || Splitter::new(pattern, rule))?.map_err(|error| to_python(&error))
+    let splitter = match pattern {
+        Pattern::Text(pattern) => detached(py, || Splitter::new(pattern, rule)),
+        Pattern::Steps(steps) => {
+            let steps = steps.iter().map(step).collect::<PyResult<Vec<_>>>()?;
+            detached(py, || Splitter::of_steps(&steps, rule))
+        }
+    };
+    splitter?.map_err(|error| to_python(&error))
+}
+
+/// The names of behaviors.
+const BEHAVIORS: [(&str, Behavior); 4] = [
+    ("isolated", Behavior::Isolated),
+    ("contiguous", Behavior::Contiguous),
+    ("merged_with_previous", Behavior::MergedWithPrevious),
+    ("merged_with_next", Behavior::MergedWithNext),
+];
+
+fn step((pattern, behavior, invert): &(String, String, bool)) -> PyResult<Step> {
+    let named = BEHAVIORS.iter().find(|(name, _)| name == behavior);
+    let (_, behavior) = named.ok_or_else(|| {
+        let known = BEHAVIORS.map(|(name, _)| name).join(", ");
+        to_python(&Error::Pattern { reason: format!("{behavior:?} is none of {known}") })
+    })?;
+    Ok(Step { pattern: pattern.clone(), behavior: *behavior, invert: *invert })
+}
+
+/// A step as pattern, behavior and whether it is inverted.
+pub(crate) fn step_parts(step: Step) -> (String, &'static str, bool) {
+    let named = BEHAVIORS.iter().find(|(_, behavior)| *behavior == step.behavior);
+    (step.pattern, named.map_or("isolated", |(name, _)| name), step.invert)
 }

@@ -3,8 +3,9 @@
 use nanotok_bpe::{Error, RunProblem, RunView, SortedRun, SpanTotals};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
-use crate::arrays::{Array, documents, slice, splitter};
+use crate::arrays::{Array, Pattern, documents, slice, splitter};
 use crate::calls::{Changing, detached, max_threads};
 use crate::errors::{bad_argument, to_python};
 
@@ -25,8 +26,8 @@ pub(crate) struct SpanCounts(Changing<nanotok_bpe::SpanCounts>);
 impl SpanCounts {
     #[new]
     #[pyo3(signature = (pattern, *, gaps = "spans"))]
-    fn new(py: Python<'_>, pattern: &str, gaps: &str) -> PyResult<Self> {
-        let splitter = splitter(py, pattern, gaps)?;
+    fn new(py: Python<'_>, pattern: PyBackedStr, gaps: &str) -> PyResult<Self> {
+        let splitter = splitter(py, &Pattern::Text(pattern), gaps)?;
         Ok(Self(Changing::new(nanotok_bpe::SpanCounts::new(splitter))))
     }
 

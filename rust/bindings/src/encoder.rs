@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyList, PyString};
 
-use crate::arrays::{Array, byte_order, documents, merges, position, slice, splitter};
+use crate::arrays::{Array, Pattern, byte_order, documents, merges, position, slice, splitter};
 use crate::calls::{detached, max_threads};
 use crate::dialect::{Dialect, RenderedArrays, render};
 use crate::errors::{bad_argument, to_python};
@@ -27,7 +27,7 @@ impl Encoder {
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
-        pattern: &str,
+        pattern: Pattern,
         merges: PyReadonlyArray2<'_, u32>,
         gaps: &str,
         byte_order: Option<&[u8]>,
@@ -36,7 +36,7 @@ impl Encoder {
         numbering: Option<PyReadonlyArray1<'_, u32>>,
         cache_bytes: usize,
     ) -> PyResult<Self> {
-        let splitter = splitter(py, pattern, gaps)?;
+        let splitter = splitter(py, &pattern, gaps)?;
         let (merges, order) = (self::merges(py, &merges)?, self::byte_order(byte_order)?);
         let whole = whole.as_ref().map(|(data, offsets)| documents(data, offsets)).transpose()?;
         let numbering = numbering.as_ref().map(|ids| slice(ids, "numbering")).transpose()?;

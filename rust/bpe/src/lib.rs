@@ -105,7 +105,7 @@ pub use hash::{hash_documents, hash64};
 pub use learn::{Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
 pub use numbering::MAX_IDS;
 pub use special::{Needles, count_occurrences};
-pub use split::{GapRule, Kind, Splitter, UNICODE_VERSION};
+pub use split::{Behavior, GapRule, Kind, Splitter, Step, UNICODE_VERSION};
 pub use threads::{MAX_THREADS, in_threads};
 pub use token_id::TokenId;
 pub use vocabulary::{MAX_NAME_BYTES, MAX_TOKEN_BYTES, MAX_VOCABULARY_BYTES, Vocabulary};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Goal, Kind, Learned, Merge, Stop, hash64};
+use crate::{Behavior, Goal, Kind, Learned, Merge, Step, Stop, hash64};
 
 /// Spans of the regex engine, with their kinds.
 pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>, Kind)> {
@@ -22,6 +22,52 @@ pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>
     }
     let spans = spans.into_iter().filter(|(span, _)| !span.is_empty());
     spans.map(|(span, kind)| (span.to_vec(), kind)).collect()
+}
+
+/// The pieces of steps, each of which splits the pieces of the one before; invalid bytes are pieces.
+pub(crate) fn split_by_steps(steps: &[Step], document: &[u8]) -> Vec<Vec<u8>> {
+    let mut pieces = Vec::new();
+    for chunk in document.utf8_chunks() {
+        let mut texts = vec![chunk.valid().as_bytes().to_vec()];
+        texts.retain(|text| !text.is_empty());
+        for step in steps {
+            let regex = fancy_regex::Regex::new(&step.pattern).unwrap();
+            texts = texts.iter().flat_map(|text| split_by_step(step, &regex, text)).collect();
+        }
+        pieces.extend(texts);
+        pieces.extend(chunk.invalid().chunks(1).map(<[u8]>::to_vec));
+    }
+    pieces
+}
+
+/// The pieces of one step, joined as by `tokenizers`.
+fn split_by_step(step: &Step, regex: &fancy_regex::Regex, text: &[u8]) -> Vec<Vec<u8>> {
+    let parts = split(regex, text).into_iter();
+    let mut parts: Vec<_> =
+        parts.map(|(part, kind)| (part, (kind == Kind::Match) != step.invert)).collect();
+    let from_the_end = step.behavior == Behavior::MergedWithNext;
+    if from_the_end {
+        parts.reverse();
+    }
+    let mut pieces: Vec<Vec<u8>> = Vec::new();
+    let mut was_match = false;
+    for (part, is_match) in parts {
+        let joins = match step.behavior {
+            Behavior::Isolated => false,
+            Behavior::Contiguous => is_match == was_match,
+            Behavior::MergedWithPrevious | Behavior::MergedWithNext => is_match && !was_match,
+        };
+        match pieces.last_mut().filter(|_| joins) {
+            Some(last) if from_the_end => *last = [part, last.clone()].concat(),
+            Some(last) => last.extend(part),
+            None => pieces.push(part),
+        }
+        was_match = is_match;
+    }
+    if from_the_end {
+        pieces.reverse();
+    }
+    pieces
 }
 
 /// Spans and their counts, sorted by (hash64, span).

@@ -5,8 +5,9 @@
 //! * `scanner`: 64 bytes at a time, with vector instructions; `starts`: the starts of spans among
 //!   them.
 //! * `lexer`: one span at a time, for all patterns of GPT's family.
-//! * `automaton`: a DFA, for other regular patterns. The regex engine matches the rest; `steps`
-//!   limits its work for a document.
+//! * `automaton`: a DFA, for other regular patterns. The regex engine matches the rest; `work`
+//!   limits what it does for a document. `matcher` uses the engine of a pattern.
+//! * `sequence`: several patterns, one after the other; `class_runs`: those of one set of characters.
 //! * `grammar`: a pattern as a regular expression without look-around; `family`: the options of the
 //!   lexer for a pattern of GPT's family.
 //! * `classes`: the sets of characters that a pattern distinguishes.
@@ -17,30 +18,29 @@ use crate::Error;
 use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
 use crate::error::GaveUp;
-use crate::split::engine::Engine;
+use crate::split::matcher::Matcher;
+use crate::split::scanner::Scanner;
 pub(crate) use crate::split::scanner::{Ends, Scan};
-use crate::split::steps::Steps;
+use crate::split::sequence::Sequence;
+pub use crate::split::sequence::{Behavior, Step};
+use crate::split::work::Work;
 
 mod automaton;
+mod class_runs;
 mod classes;
 mod engine;
 mod family;
 mod grammar;
 mod lexer;
+mod matcher;
 mod scanner;
+mod sequence;
 mod starts;
-mod steps;
+mod work;
 
 /// Version of the Unicode tables of `\p{L}`, `\s` and case folding. Other tables make other spans,
 /// so the version is part of every key of results that depend on a pattern.
 pub const UNICODE_VERSION: &str = "16.0.0";
-
-/// Limit of the bytes of a pattern: compiling it takes thousands of times as much memory.
-const MAX_PATTERN_BYTES: usize = 1 << 16;
-
-/// Limit of backtracking steps of one search, which takes seconds; `Steps` limits a document. A
-/// search for the next match in a long document can legitimately take a few steps per byte.
-const BACKTRACK_LIMIT: usize = 200_000_000;
 
 /// The kind of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +62,18 @@ pub enum GapRule {
     Refuse,
 }
 
-/// A compiled pattern. A clone shares the tables but not the memory of a search: use one clone per
-/// thread.
+/// A compiled pattern, or a sequence of steps. A clone shares the tables but not the memory of a
+/// search: use one clone per thread.
 #[derive(Debug, Clone)]
 pub struct Splitter {
-    regex: fancy_regex::Regex,
-    engine: Engine,
+    plan: Plan,
     gaps: GapRule,
+}
+
+#[derive(Debug, Clone)]
+enum Plan {
+    Pattern(Matcher),
+    Steps(Sequence),
 }
 
 /// The position at which splitting of a document ended early, and the reason.
@@ -92,27 +97,39 @@ impl Splitter {
     /// Fails if the pattern is not a regular expression or too long, or if the environment variable
     /// `NANOTOK_CPU` names a CPU level that is unknown or that this CPU does not support.
     pub fn new(pattern: &str, gaps: GapRule) -> Result<Self, Error> {
-        if pattern.len() > MAX_PATTERN_BYTES {
-            let (bytes, limit) = (pattern.len(), MAX_PATTERN_BYTES);
-            let reason = format!("it has {bytes} bytes: the limit is {limit}");
-            return Err(Error::Pattern { reason });
+        Ok(Self { plan: Plan::Pattern(Matcher::new(pattern)?), gaps })
+    }
+
+    /// Compiles a sequence of steps, of which each splits every piece of the one before; the pieces
+    /// of the last are the spans. A single step that is isolated and not inverted is the same as its
+    /// pattern. Otherwise every piece is a span, so that there are no gaps, whatever the rule is.
+    ///
+    /// # Errors
+    ///
+    /// As for `new`, for each pattern; and if there are no steps or too many.
+    pub fn of_steps(steps: &[Step], gaps: GapRule) -> Result<Self, Error> {
+        match steps {
+            [only] if only.is_plain() => Self::new(&only.pattern, gaps),
+            _ => Ok(Self { plan: Plan::Steps(Sequence::new(steps)?), gaps }),
         }
-        let regex = fancy_regex::RegexBuilder::new(pattern)
-            .backtrack_limit(BACKTRACK_LIMIT)
-            .build()
-            .map_err(|error| Error::Pattern { reason: error.to_string() })?;
-        Ok(Self { regex, engine: Engine::of(pattern)?, gaps })
     }
 
-    /// The pattern as it was passed.
-    pub fn pattern(&self) -> &str {
-        self.regex.as_str()
+    /// The steps of the splitter: those of `of_steps`, or one for the pattern.
+    pub fn steps(&self) -> Vec<Step> {
+        match &self.plan {
+            Plan::Pattern(matcher) => vec![Step::plain(matcher.pattern())],
+            Plan::Steps(sequence) => sequence.steps().cloned().collect(),
+        }
     }
 
-    /// The implementation that splits text: "lexer", "table" or "regex", from fastest to slowest.
-    /// The spans are the same. "lexer" includes the scanner, "table" is the DFA.
+    /// The implementation that splits text: "lexer", "table" or "regex", from fastest to slowest;
+    /// of several steps, the slowest one. The spans are the same. "lexer" includes the scanner,
+    /// "table" is the DFA.
     pub fn engine(&self) -> &'static str {
-        self.engine.name()
+        match &self.plan {
+            Plan::Pattern(matcher) => matcher.engine.name(),
+            Plan::Steps(sequence) => sequence.engine(),
+        }
     }
 
     /// Calls `visit` with each span of `document`, from left to right. Spans are never empty.
@@ -158,17 +175,18 @@ impl Splitter {
 
     /// The CPU level of the splitter; the portable one if it uses none.
     pub(crate) fn cpu(&self) -> Cpu {
-        match &self.engine {
-            Engine::Scanner(scanner) => scanner.cpu(),
-            _ => Cpu::new(Level::Portable),
+        match &self.plan {
+            Plan::Pattern(matcher) => {
+                matcher.scanner().map_or(Cpu::new(Level::Portable), Scanner::cpu)
+            }
+            Plan::Steps(sequence) => sequence.cpu(),
         }
     }
 
     /// The spans of `document`, which begins at `offset` of its data, for iteration in portions, if
     /// the engine supports that.
     pub(crate) fn scan<'a>(&'a self, document: &'a [u8], offset: usize) -> Option<Scan<'a>> {
-        let Engine::Scanner(scanner) = &self.engine else { return None };
-        Some(scanner.scan(simdutf8::basic::from_utf8(document).ok()?, offset))
+        Some(self.scanner()?.scan(simdutf8::basic::from_utf8(document).ok()?, offset))
     }
 
     /// Calls `visit` with the end of each span, and returns the number of gaps. This is the fastest
@@ -179,7 +197,7 @@ impl Splitter {
         document: &[u8],
         mut visit: impl FnMut(usize),
     ) -> Result<u64, Stuck> {
-        if let Engine::Scanner(scanner) = &self.engine
+        if let Some(scanner) = self.scanner()
             && let Ok(text) = simdutf8::basic::from_utf8(document)
         {
             scanner.visit_ends(text, visit);
@@ -199,13 +217,13 @@ impl Splitter {
         document: &'d [u8],
         mut visit: impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
-        let steps = Steps::of(document.len());
+        let work = Work::of(document.len());
         if let Ok(text) = simdutf8::basic::from_utf8(document) {
-            return self.visit_text(text, &steps, &mut visit);
+            return self.visit_text(text, &work, &mut visit);
         }
         let mut start = 0;
         for chunk in document.utf8_chunks() {
-            self.visit_text(chunk.valid(), &steps, &mut visit)
+            self.visit_text(chunk.valid(), &work, &mut visit)
                 .map_err(|stuck| Stuck { offset: start + stuck.offset, ..stuck })?;
             chunk.invalid().chunks(1).for_each(|byte| visit(byte, Kind::InvalidByte));
             start += chunk.valid().len() + chunk.invalid().len();
@@ -216,77 +234,24 @@ impl Splitter {
     fn visit_text<'d>(
         &self,
         text: &'d str,
-        steps: &Steps,
+        work: &Work,
         visit: &mut impl FnMut(&'d [u8], Kind),
     ) -> Result<(), Stuck> {
-        match &self.engine {
-            Engine::Scanner(scanner) => {
-                scanner.split(text, |span| visit(span, Kind::Match));
-                return Ok(());
-            }
-            Engine::Lexer(lexer) => {
-                lexer.split(text, |span| visit(span, Kind::Match));
-                return Ok(());
-            }
-            Engine::Table(_) | Engine::Regex => {}
-        }
-        let mut done = 0;
-        let mut position = 0;
-        while let Some((start, end)) = self.find(text, position, steps)? {
-            if start == end {
-                position = next_character(text, end);
-                continue;
-            }
-            self.visit_gap(text, done, start, visit)?;
-            visit(&text.as_bytes()[start..end], Kind::Match);
-            done = end;
-            position = end;
-        }
-        self.visit_gap(text, done, text.len(), visit)
-    }
-
-    fn visit_gap<'d>(
-        &self,
-        text: &'d str,
-        start: usize,
-        end: usize,
-        visit: &mut impl FnMut(&'d [u8], Kind),
-    ) -> Result<(), Stuck> {
-        if start == end {
-            return Ok(());
-        }
-        if self.gaps == GapRule::Refuse {
-            return Err(Stuck { offset: start, reason: GaveUp::Gap });
-        }
-        visit(&text.as_bytes()[start..end], Kind::Gap);
-        Ok(())
-    }
-
-    /// The next match at or after `from`.
-    #[inline]
-    fn find(
-        &self,
-        text: &str,
-        from: usize,
-        steps: &Steps,
-    ) -> Result<Option<(usize, usize)>, Stuck> {
-        let quick = match &self.engine {
-            Engine::Table(automaton) => automaton.match_at(text, from),
-            Engine::Scanner(_) | Engine::Lexer(_) | Engine::Regex => None,
-        };
-        match quick {
-            Some(end) => Ok(Some((from, end))),
-            None if from >= text.len() => Ok(None),
-            None => {
-                steps.find(&self.regex, text, from).map_err(|reason| Stuck { offset: from, reason })
+        match &self.plan {
+            Plan::Pattern(matcher) => matcher.visit_text(text, self.gaps, work, visit),
+            Plan::Steps(sequence) => {
+                sequence.visit_text(text, work, &mut |piece| visit(piece.as_bytes(), Kind::Match))
             }
         }
     }
-}
 
-/// The start of the character after the one at `position`; beyond the end for the last one.
-fn next_character(text: &str, position: usize) -> usize {
-    position + text[position..].chars().next().map_or(1, char::len_utf8)
+    /// The engine of the pattern; none for several steps.
+    fn scanner(&self) -> Option<&Scanner> {
+        match &self.plan {
+            Plan::Pattern(matcher) => matcher.scanner(),
+            Plan::Steps(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,11 @@ impl Scanner {
         self.cpu
     }
 
+    /// The lexer that splits in the same way.
+    pub(crate) fn lexer(&self) -> &Lexer {
+        &self.lexer
+    }
+
     /// The spans of `text`, which begins at `offset` of its data.
     pub(crate) fn scan<'a>(&'a self, text: &'a str, offset: usize) -> Scan<'a> {
         let (text, carry) = (text.as_bytes(), Carry::default());

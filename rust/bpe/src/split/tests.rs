@@ -122,8 +122,8 @@ fn steps_are_for_each_byte_and_no_engine_but_the_last_takes_any() {
     assert_eq!(spans(pattern, long.as_bytes()).unwrap().len(), 4 << 20);
     for pattern in PATTERNS.iter().take(4) {
         let splitter = Splitter::new(pattern, GapRule::Spans).unwrap();
-        let steps = Steps::none();
-        assert!(splitter.visit_text("ab c \n 12", &steps, &mut |_, _| {}).is_ok(), "{pattern}");
+        let work = Work::none();
+        assert!(splitter.visit_text("ab c \n 12", &work, &mut |_, _| {}).is_ok(), "{pattern}");
     }
 }
 

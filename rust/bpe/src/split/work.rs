@@ -18,14 +18,14 @@ const FREE_STEPS: u64 = 10_000_000;
 /// worst document.
 const STEPS_PER_BYTE: u64 = 256;
 
-/// Accesses to the text that are left for a document.
+/// The work that is left for a document: accesses to its text.
 #[derive(Debug)]
-pub(crate) struct Steps(Cell<u64>);
+pub(crate) struct Work(Cell<u64>);
 
 /// Ends a search.
 struct NoneLeft;
 
-impl Steps {
+impl Work {
     /// The limit for a document.
     pub(crate) fn of(num_bytes: usize) -> Self {
         Self(Cell::new(FREE_STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(num_bytes as u64))))
@@ -52,7 +52,7 @@ impl Steps {
         text: &str,
         from: usize,
     ) -> Result<Option<(usize, usize)>, GaveUp> {
-        let counted = Counted { text, steps: self };
+        let counted = Counted { text, work: self };
         let search = || regex.find_input(RegexInput::new(&counted).from_pos(from));
         match catch_unwind(AssertUnwindSafe(search)) {
             Ok(found) => found.map_err(|error| gave_up(&error)),
@@ -78,7 +78,7 @@ fn gave_up(error: &fancy_regex::Error) -> GaveUp {
 /// A text whose accesses are counted.
 struct Counted<'t, 's> {
     text: &'t str,
-    steps: &'s Steps,
+    work: &'s Work,
 }
 
 impl Input for Counted<'_, '_> {
@@ -89,19 +89,19 @@ impl Input for Counted<'_, '_> {
 
     #[inline]
     fn len(&self) -> usize {
-        self.steps.take_one();
+        self.work.take_one();
         self.text.len()
     }
 
     #[inline]
     fn as_bytes(&self) -> &[u8] {
-        self.steps.take_one();
+        self.work.take_one();
         self.text.as_bytes()
     }
 
     #[inline]
     fn is_char_boundary(&self, at: usize) -> bool {
-        self.steps.take_one();
+        self.work.take_one();
         self.text.is_char_boundary(at)
     }
 
@@ -111,7 +111,7 @@ impl Input for Counted<'_, '_> {
 
     #[inline]
     fn prev_codepoint_ix(&self, at: usize) -> usize {
-        self.steps.take_one();
+        self.work.take_one();
         Input::prev_codepoint_ix(self.text, at)
     }
 
