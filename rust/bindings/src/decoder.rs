@@ -3,9 +3,9 @@
 use nanotok_bpe::{Error, Rows, Vocabulary, replace_invalid};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyType};
 
-use crate::arrays::{Array, byte_order, merges, slice};
+use crate::arrays::{Array, byte_order, documents, merges, slice};
 use crate::calls::{detached, python_bytes};
 use crate::errors::to_python;
 
@@ -39,6 +39,21 @@ impl Decoder {
             None => Vocabulary::new(&merges),
         };
         detached(py, || nanotok_bpe::Decoder::new(&vocabulary()?, &names))?
+            .map(Self)
+            .map_err(|error| to_python(&error))
+    }
+
+    /// Build the table of bytes of explicit tokens.
+    #[classmethod]
+    fn of_tokens(
+        _class: &Bound<'_, PyType>,
+        py: Python<'_>,
+        ids: PyReadonlyArray1<'_, u32>,
+        data: PyReadonlyArray1<'_, u8>,
+        offsets: PyReadonlyArray1<'_, i64>,
+    ) -> PyResult<Self> {
+        let (ids, tokens) = (slice(&ids, "ids")?, documents(&data, &offsets)?);
+        detached(py, || nanotok_bpe::Decoder::of_tokens(ids, tokens))?
             .map(Self)
             .map_err(|error| to_python(&error))
     }

@@ -5,12 +5,13 @@ use nanotok_memory as memory;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::arrays::{Array, Pattern, byte_order, documents, merges, position, slice, splitter};
 use crate::calls::{detached, max_threads};
 use crate::dialect::{Dialect, RenderedArrays, render};
 use crate::errors::{bad_argument, to_python};
+use crate::normalizers::normalizers;
 
 /// Bytes of tokens back to back, and their n + 1 offsets.
 type TokenArrays<'py> = (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>);
@@ -23,7 +24,7 @@ pub(crate) struct Encoder(nanotok_bpe::Encoder);
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, priorities = None, whole = None, numbering = None, cache_bytes = 134_217_728))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, priorities = None, whole = None, numbering = None, normalizers = vec![], cache_bytes = 134_217_728))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -34,6 +35,7 @@ impl Encoder {
         priorities: Option<PyReadonlyArray1<'_, u32>>,
         whole: Option<TokenArrays<'_>>,
         numbering: Option<PyReadonlyArray1<'_, u32>>,
+        normalizers: Vec<Bound<'_, PyTuple>>,
         cache_bytes: usize,
     ) -> PyResult<Self> {
         let splitter = splitter(py, &pattern, gaps)?;
@@ -45,6 +47,7 @@ impl Encoder {
             let others = "priorities, whole or numbering";
             return Err(bad_argument(format!("byte_order cannot be used with {others}")));
         }
+        let normalizers = self::normalizers(&normalizers)?;
         let encoder = detached(py, || {
             let encoder = if let Some(order) = order {
                 nanotok_bpe::Encoder::ordered(splitter, &merges, &order)?
@@ -52,7 +55,7 @@ impl Encoder {
                 let tokens = Tokens { merges: &merges, priorities, whole, numbering };
                 nanotok_bpe::Encoder::of_tokens(splitter, tokens)?
             };
-            Ok(encoder.with_cache_bytes(cache_bytes))
+            encoder.with_cache_bytes(cache_bytes).with_normalizers(normalizers)
         })?;
         encoder.map(Self).map_err(|error| to_python(&error))
     }

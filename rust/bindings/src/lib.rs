@@ -17,6 +17,7 @@ mod encoder;
 mod errors;
 mod hash;
 mod merges;
+mod normalizers;
 mod pack;
 mod splitter;
 

@@ -4,11 +4,16 @@ use nanotok_memory as memory;
 use rustc_hash::FxHashMap;
 
 use crate::documents::check_offsets;
-use crate::{Error, MAX_NAME_BYTES, Vocabulary};
+use crate::numbering::by_id;
+use crate::vocabulary::check_length;
+use crate::{Documents, Error, MAX_NAME_BYTES, Vocabulary};
 
 /// Tokens are copied in steps of this number of bytes: most are shorter, and a copy of fixed length
 /// takes two instructions instead of a call.
 const STEP: usize = 16;
+
+/// Entries of the table for each token, above which ids are looked up in another way.
+const MAX_GAPS: usize = 8;
 
 /// What replaces invalid bytes.
 const REPLACEMENT: &str = "\u{fffd}";
@@ -21,9 +26,9 @@ pub type Rows = (Vec<u8>, Vec<i64>);
 pub struct Decoder {
     /// The bytes of all ids back to back, with one more step.
     data: Vec<u8>,
-    /// The position of the bytes of each id up to the first gap.
+    /// The position of the bytes of each id up to some id.
     places: Vec<Place>,
-    /// The same for the special tokens after a gap.
+    /// The same for higher ids.
     scattered: FxHashMap<u32, Place>,
 }
 
@@ -67,6 +72,46 @@ impl Decoder {
             }
         }
         own.data.extend([0; STEP]);
+        Ok(own)
+    }
+
+    /// Stores the bytes of explicit tokens: token i is `ids[i]`, in any order and with any gaps.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the numbers of ids and tokens differ, if an id is repeated, if a token has too many
+    /// bytes, or if the bytes of all tokens are 4 GiB or more.
+    pub fn of_tokens(ids: &[u32], tokens: Documents<'_>) -> Result<Self, Error> {
+        if ids.len() != tokens.len() {
+            return Err(Error::NumberingLength { ids: ids.len(), tokens: tokens.len() });
+        }
+        let order = by_id(ids);
+        if let Some(pair) = order.windows(2).find(|pair| ids[pair[0]] == ids[pair[1]]) {
+            let (first, token) = (pair[0], pair[1]);
+            return Err(Error::RepeatedId { id: ids[token], token, first });
+        }
+        let limit = ids.len().saturating_mul(MAX_GAPS);
+        let dense = order.iter().rev().find(|&&token| (ids[token] as usize) < limit);
+        let mut own = Self {
+            data: memory::copied(tokens.all()),
+            places: memory::filled(
+                Place::ABSENT,
+                dense.map_or(0, |&token| ids[token] as usize + 1),
+            ),
+            scattered: FxHashMap::default(),
+        };
+        for (token, &id) in ids.iter().enumerate() {
+            check_length(token, tokens.get(token).len())?;
+            let from = tokens.start(0);
+            let place = Place::new(tokens.start(token) - from, tokens.start(token + 1) - from)?;
+            if let Some(known) = own.places.get_mut(id as usize) {
+                *known = place;
+            } else {
+                memory::room_for_one(&mut own.scattered);
+                own.scattered.insert(id, place);
+            }
+        }
+        memory::resize(&mut own.data, tokens.all().len() + STEP, 0);
         Ok(own)
     }
 
@@ -134,13 +179,16 @@ impl Decoder {
     #[inline]
     fn place(&self, id: u32) -> Option<Place> {
         match self.places.get(id as usize) {
-            Some(&place) => Some(place),
+            Some(&place) => Some(place).filter(|place| place.length != Place::ABSENT.length),
             None => self.scattered.get(&id).copied(),
         }
     }
 }
 
 impl Place {
+    /// No token has this length.
+    const ABSENT: Self = Self { start: 0, length: u32::MAX };
+
     fn new(start: usize, end: usize) -> Result<Self, Error> {
         let place = |number| u32::try_from(number).map_err(|_| Error::SpellingsTooLarge);
         Ok(Self { start: place(start)?, length: place(end)? - place(start)? })
@@ -210,6 +258,41 @@ mod tests {
         let name = "a".repeat(MAX_NAME_BYTES + 1);
         let decoder = Decoder::new(&Vocabulary::new(&[]).unwrap(), &[(300, &name)]);
         assert_eq!(decoder.unwrap_err(), Error::NameTooLong { token: 300, bytes: name.len() });
+    }
+
+    fn of_tokens(ids: &[u32], tokens: &[&[u8]]) -> Result<Decoder, Error> {
+        let mut offsets = vec![2];
+        offsets.extend(tokens.iter().scan(2, |end, token| {
+            *end += as_offset(token.len());
+            Some(*end)
+        }));
+        let data = [b"xx", &tokens.concat()[..], b"yy"].concat();
+        Decoder::of_tokens(ids, Documents::new(&data, &offsets)?)
+    }
+
+    #[test]
+    fn explicit_tokens_decode_with_any_ids() {
+        let long = b"b".repeat(40);
+        let tokens: [&[u8]; 5] = [b"a", &long, "<\u{e9}>".as_bytes(), b"", b"c"];
+        let decoder = of_tokens(&[7, 0, u32::MAX, 39, 40], &tokens).unwrap();
+        assert_eq!((decoder.places.len(), decoder.scattered.len()), (40, 2));
+        let expected = [b"a", &long[..], b"<\xc3\xa9>c"].concat();
+        assert_eq!(decoder.decode(&[7, 0, 39, u32::MAX, 40]), Ok(expected));
+        for id in [1, 38, 41, u32::MAX - 1] {
+            assert_eq!(decoder.decode(&[7, id]), Err(Error::UnknownToken { id, row: None }));
+        }
+        assert_eq!(of_tokens(&[], &[]).unwrap().decode::<u32>(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn wrong_explicit_tokens_are_an_error() {
+        let error = |ids: &[u32], tokens: &[&[u8]]| of_tokens(ids, tokens).unwrap_err();
+        assert_eq!(error(&[1], &[]), Error::NumberingLength { ids: 1, tokens: 0 });
+        let (id, token, first) = (5, 2, 0);
+        assert_eq!(error(&[5, 4, 5], &[b"a", b"b", b"c"]), Error::RepeatedId { id, token, first });
+        let (token, bytes) = (1, 1 << 18);
+        let long = vec![97; bytes];
+        assert_eq!(error(&[5, 4], &[b"a", &long]), Error::TokenTooLong { token, bytes });
     }
 
     #[test]

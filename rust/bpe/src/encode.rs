@@ -23,9 +23,10 @@ use crate::documents::blocks;
 use crate::encode::out::Out;
 use crate::encode::span_ids::SpanIds;
 use crate::encode::worker::Worker;
+use crate::normalize::Normalizers;
 use crate::threads::in_threads;
 use crate::token_id::{Packing, TokenId};
-use crate::{ByteOrder, Documents, Error, Merge, Splitter, Vocabulary};
+use crate::{ByteOrder, Documents, Error, Merge, Normalizer, Splitter, Vocabulary};
 
 mod backtrack;
 mod chunks;
@@ -60,6 +61,7 @@ pub const CACHE_BYTES: usize = 128 << 20;
 pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
+    normalizers: Normalizers,
     cache_bytes: usize,
     /// Workers that no call uses, with their caches. The lock is never waited for: a call that
     /// finds it locked creates or drops a worker, so that a process that forked while it was held
@@ -100,13 +102,30 @@ impl Encoder {
     }
 
     fn with_span_ids(splitter: Splitter, span_ids: SpanIds) -> Self {
-        Self { splitter, span_ids, cache_bytes: CACHE_BYTES, idle: Mutex::default() }
+        Self {
+            splitter,
+            span_ids,
+            normalizers: Normalizers::default(),
+            cache_bytes: CACHE_BYTES,
+            idle: Mutex::default(),
+        }
     }
 
     /// Limits the cache of each thread to `bytes` instead of [`CACHE_BYTES`].
     #[must_use]
     pub fn with_cache_bytes(self, bytes: usize) -> Self {
         Self { cache_bytes: bytes, ..self }
+    }
+
+    /// Changes every document, and every text of a composed one, by `normalizers` before it is split.
+    /// Positions in errors are those in the changed text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a normalizer replaces an empty text, or if the compiler's tables for lower case are
+    /// not those of Unicode 17.
+    pub fn with_normalizers(self, normalizers: Vec<Normalizer>) -> Result<Self, Error> {
+        Ok(Self { normalizers: Normalizers::new(normalizers)?, ..self })
     }
 
     /// The bytes of each internal id: bytes, merges, whole tokens.
@@ -208,7 +227,12 @@ impl Encoder {
         for number in block {
             let begin = out.len();
             out.push_all(frame.before.iter().copied());
-            let (data, place) = document(number);
+            let (data, (start, end)) = document(number);
+            let changed = self.normalizers.changed(&data[start..end]);
+            let (data, place) = match &changed {
+                Some(document) => (&document[..], (0, document.len())),
+                None => (data, (start, end)),
+            };
             worker
                 .encode(&self.span_ids, data, place, &mut out)
                 .map_err(|stuck| stuck.in_document(number))?;

@@ -301,6 +301,17 @@ pub enum Error {
         /// The message of the searcher.
         reason: String,
     },
+    /// A normalizer replaces an empty text.
+    #[error("a normalizer replaces an empty text")]
+    EmptyReplaced,
+    /// The compiler has other tables for lower case than the library tokenizers.
+    #[error("the core has Unicode {found} for lower case, but tokenizers has {wanted}")]
+    LowercaseTables {
+        /// The version of the compiler.
+        found: u8,
+        /// The version that is needed.
+        wanted: u8,
+    },
     /// The caller stopped the call.
     #[error("stopped by the caller")]
     Stopped,

@@ -14,6 +14,7 @@
 //! The modules of these steps, each with its submodules in a folder of the same name. They are
 //! private; `cargo doc --document-private-items` shows their documentation:
 //!
+//! * `normalize`: changes documents before they are encoded, for tokenizers of other tools.
 //! * `split`: documents to spans. A [`Splitter`] splits by a pattern; the concatenated spans are
 //!   the document.
 //! * `count`: spans to counts. [`SpanCounts`] returns a [`SortedRun`]; [`merge_runs`] adds such
@@ -79,6 +80,7 @@ mod encode;
 mod error;
 mod hash;
 mod learn;
+mod normalize;
 mod numbering;
 mod short;
 mod special;
@@ -103,6 +105,7 @@ pub use encode::{
 pub use error::{Error, GaveUp, RunProblem};
 pub use hash::{hash_documents, hash64};
 pub use learn::{Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
+pub use normalize::Normalizer;
 pub use numbering::MAX_IDS;
 pub use special::{Needles, count_occurrences};
 pub use split::{Behavior, GapRule, Kind, Splitter, Step, UNICODE_VERSION};

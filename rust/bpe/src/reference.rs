@@ -25,14 +25,17 @@ pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>
 }
 
 /// The pieces of steps, each of which splits the pieces of the one before; invalid bytes are pieces.
-pub(crate) fn split_by_steps(steps: &[Step], document: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn split_by_steps(
+    steps: &[Step],
+    regexes: &[fancy_regex::Regex],
+    document: &[u8],
+) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
     for chunk in document.utf8_chunks() {
         let mut texts = vec![chunk.valid().as_bytes().to_vec()];
         texts.retain(|text| !text.is_empty());
-        for step in steps {
-            let regex = fancy_regex::Regex::new(&step.pattern).unwrap();
-            texts = texts.iter().flat_map(|text| split_by_step(step, &regex, text)).collect();
+        for (step, regex) in steps.iter().zip(regexes) {
+            texts = texts.iter().flat_map(|text| split_by_step(step, regex, text)).collect();
         }
         pieces.extend(texts);
         pieces.extend(chunk.invalid().chunks(1).map(<[u8]>::to_vec));

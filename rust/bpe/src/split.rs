@@ -18,6 +18,7 @@ use crate::Error;
 use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
 use crate::error::GaveUp;
+pub(crate) use crate::split::classes::{Classes, Sets};
 use crate::split::matcher::Matcher;
 use crate::split::scanner::Scanner;
 pub(crate) use crate::split::scanner::{Ends, Scan};

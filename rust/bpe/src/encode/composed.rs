@@ -7,6 +7,7 @@ use super::Encoder;
 use crate::Error;
 use crate::encode::out::Out;
 use crate::encode::worker::Worker;
+use crate::normalize::Normalizers;
 use crate::token_id::TokenId;
 
 /// The content of a part of a composed document.
@@ -50,6 +51,28 @@ pub struct Composition {
     pub ends: Vec<usize>,
 }
 
+impl Composition {
+    /// The same with changed texts, if any text changes.
+    fn normalized(&self, normalizers: &Normalizers) -> Option<Self> {
+        if normalizers.is_empty() {
+            return None;
+        }
+        let mut own =
+            Self { data: Vec::new(), parts: memory::copied(&self.parts), ends: Vec::new() };
+        memory::append(&mut own.ends, &self.ends);
+        for part in &mut own.parts {
+            if let Stretch::Text { start, end } = &mut part.stretch {
+                let text = &self.data[*start..*end];
+                let changed = normalizers.changed(text);
+                *start = own.data.len();
+                memory::append(&mut own.data, changed.as_deref().unwrap_or(text));
+                *end = own.data.len();
+            }
+        }
+        Some(own)
+    }
+}
+
 /// The ids of composed documents, with labels and positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encoded<I> {
@@ -90,6 +113,8 @@ impl Encoder {
         if number > I::LIMIT {
             return Err(Error::TooManyTokens { number, limit: I::LIMIT });
         }
+        let changed = composition.normalized(&self.normalizers);
+        let composition = changed.as_ref().unwrap_or(composition);
         let mut worker = self.take_worker();
         let encoded = self.encode_parts(composition, &mut worker);
         self.put_back(worker);

@@ -15,7 +15,7 @@ const MEMBER: Sets = 1;
 pub(super) struct ClassRuns {
     classes: Classes,
     /// Whether no ASCII character is in the set.
-    is_wide: bool,
+    skips_ascii: bool,
     /// Characters of a match.
     most: usize,
 }
@@ -27,15 +27,15 @@ impl ClassRuns {
         let [only] = &grammar.alternatives[..] else { return None };
         let (set, most) = runs_of(&regex_syntax::parse(only).ok()?)?;
         let classes = Classes::new(&[(MEMBER, &set)]);
-        let is_wide = (0..128).all(|byte| classes.of_ascii(byte) == 0);
-        Some(Self { classes, is_wide, most })
+        let skips_ascii = classes.skips_ascii(MEMBER);
+        Some(Self { classes, skips_ascii, most })
     }
 
     /// Calls `visit` with each match in `text` and each gap between them, and whether it is a match.
     pub(super) fn visit_text<'t>(&self, text: &'t str, mut visit: impl FnMut(&'t str, bool)) {
         let mut done = 0;
         while done < text.len() {
-            let start = self.next(text.as_bytes(), done);
+            let start = self.classes.find(text.as_bytes(), done, MEMBER, self.skips_ascii);
             if start > done {
                 visit(&text[done..start], false);
             }
@@ -44,25 +44,6 @@ impl ClassRuns {
             }
             done = self.end(text.as_bytes(), start);
             visit(&text[start..done], true);
-        }
-    }
-
-    /// The first character of the set at or after `at`, or the end of the text.
-    fn next(&self, text: &[u8], mut at: usize) -> usize {
-        loop {
-            if self.is_wide {
-                at = skip_ascii(text, at);
-            }
-            let Some(&byte) = text.get(at) else { return at };
-            let (classes, length) = if byte.is_ascii() {
-                (self.classes.of_ascii(byte), 1)
-            } else {
-                self.classes.wide_at(text, at)
-            };
-            if classes & MEMBER != 0 {
-                return at;
-            }
-            at += length;
         }
     }
 
@@ -89,23 +70,6 @@ fn runs_of(hir: &Hir) -> Option<(ClassUnicode, usize)> {
         }
         _ => Some((one_character(hir)?, 1)),
     }
-}
-
-/// The position of the first byte at or after `at` that is not ASCII, or the end.
-#[inline]
-fn skip_ascii(text: &[u8], mut at: usize) -> usize {
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    while let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk()) {
-        let high = u64::from_le_bytes(*eight) & HIGH;
-        if high != 0 {
-            return at + (high.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    while text.get(at).is_some_and(u8::is_ascii) {
-        at += 1;
-    }
-    at
 }
 
 #[cfg(test)]

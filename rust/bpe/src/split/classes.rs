@@ -72,6 +72,35 @@ impl Classes {
         }
     }
 
+    /// The start of the first character of `wanted` at or after `at`, or the end of the text. With
+    /// `skips_ascii`, no ASCII character may be of `wanted`.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        text: &[u8],
+        mut at: usize,
+        wanted: Sets,
+        skips_ascii: bool,
+    ) -> usize {
+        loop {
+            if skips_ascii {
+                at = skip_ascii(text, at);
+            }
+            let Some(&byte) = text.get(at) else { return at };
+            let (classes, length) =
+                if byte.is_ascii() { (self.of_ascii(byte), 1) } else { self.wide_at(text, at) };
+            if classes & wanted != 0 {
+                return at;
+            }
+            at += length;
+        }
+    }
+
+    /// Whether no ASCII character is of `wanted`.
+    pub(crate) fn skips_ascii(&self, wanted: Sets) -> bool {
+        (0..128).all(|byte| self.of_ascii(byte) & wanted == 0)
+    }
+
     /// By the lower six bits of the first byte of a character of several bytes: 0xff if that byte
     /// implies that `is_wanted` holds for its sets, otherwise 0.
     pub(crate) fn leads(&self, is_wanted: impl Fn(Sets) -> bool) -> [u8; 64] {
@@ -105,6 +134,23 @@ impl Classes {
         let place = usize::from(self.blocks[block]) * BLOCK + low(length - 1);
         (self.members[place], at + length)
     }
+}
+
+/// The position of the first byte at or after `at` that is not ASCII, or the end.
+#[inline]
+fn skip_ascii(text: &[u8], mut at: usize) -> usize {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    while let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        let high = u64::from_le_bytes(*eight) & HIGH;
+        if high != 0 {
+            return at + (high.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while text.get(at).is_some_and(u8::is_ascii) {
+        at += 1;
+    }
+    at
 }
 
 /// Length in bytes of a character that begins with `lead`.

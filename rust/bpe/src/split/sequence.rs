@@ -88,7 +88,10 @@ impl Sequence {
             let reason = format!("there are {number} steps: it must be 1 to {MAX_STEPS}");
             return Err(Error::Pattern { reason });
         }
-        let stages = steps.iter().map(Stage::new).collect::<Result<Vec<_>, _>>()?;
+        Self::of_stages(steps.iter().map(Stage::new).collect::<Result<_, _>>()?)
+    }
+
+    fn of_stages(stages: Vec<Stage>) -> Result<Self, Error> {
         let cpu =
             stages.iter().find_map(Stage::scanner).map_or(Cpu::new(Level::in_use()?), Scanner::cpu);
         Ok(Self { stages, cpu })

@@ -1,0 +1,140 @@
+//! The forms of Unicode and lower case: a table of calm characters for each, and the changes of the
+//! others by the library.
+
+use std::iter::once;
+use std::sync::OnceLock;
+
+use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
+use unicode_normalization_alignments::{
+    IsNormalized, UnicodeNormalization, char as unicode, is_nfc_quick, is_nfkc_quick,
+};
+
+use crate::normalize::append;
+use crate::split::{Classes, Sets};
+
+/// A calm character.
+const CALM: Sets = 1;
+
+/// Any other character.
+const ACTIVE: Sets = 2;
+
+/// A change of characters that depends on their neighbors only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Nfc,
+    Nfd,
+    Nfkc,
+    Nfkd,
+    Lower,
+}
+
+/// The calm characters of a form.
+#[derive(Debug)]
+struct Table {
+    classes: Classes,
+    /// Whether all ASCII characters are calm.
+    skips_ascii: bool,
+}
+
+/// By form, made when it is first used.
+static TABLES: [OnceLock<Table>; 5] = [const { OnceLock::new() }; 5];
+
+impl Form {
+    /// The changed text, if it differs.
+    pub(super) fn changed(self, text: &str) -> Option<String> {
+        let table = TABLES[self as usize].get_or_init(|| Table::new(self));
+        let bytes = text.as_bytes();
+        let (mut out, mut copied, mut at) = (None, 0, 0);
+        loop {
+            let found = table.classes.find(bytes, at, ACTIVE, table.skips_ascii);
+            if found == text.len() {
+                break;
+            }
+            // The character before it is calm, unless it is in front of `at`.
+            let start =
+                text[at..found].char_indices().next_back().map_or(found, |(last, _)| at + last);
+            let end = table.classes.find(bytes, found, CALM, false);
+            let run = &text[start..end];
+            if !self.is_same(run) {
+                let out = out.get_or_insert_with(String::new);
+                append(out, &text[copied..start]);
+                self.append_changed(run, out);
+                copied = end;
+            }
+            at = end;
+        }
+        out.map(|mut out| {
+            append(&mut out, &text[copied..]);
+            out
+        })
+    }
+
+    fn is_same(self, run: &str) -> bool {
+        let mut left = run.chars();
+        let mut same = true;
+        self.visit(run, |character| same &= left.next() == Some(character));
+        same && left.next().is_none()
+    }
+
+    fn append_changed(self, run: &str, out: &mut String) {
+        let mut bytes = [0; 4];
+        self.visit(run, |character| append(out, character.encode_utf8(&mut bytes)));
+    }
+
+    /// Calls `visit` with each character of the changed text, by the library alone.
+    pub(super) fn visit(self, text: &str, mut visit: impl FnMut(char)) {
+        match self {
+            Self::Nfc => text.nfc().for_each(|(character, _)| visit(character)),
+            Self::Nfd => text.nfd().for_each(|(character, _)| visit(character)),
+            Self::Nfkc => text.nfkc().for_each(|(character, _)| visit(character)),
+            Self::Nfkd => text.nfkd().for_each(|(character, _)| visit(character)),
+            Self::Lower => text.chars().flat_map(char::to_lowercase).for_each(visit),
+        }
+    }
+
+    /// Whether `character` neither changes on its own nor by what precedes it.
+    fn is_calm(self, character: char) -> bool {
+        let mut bytes = [0; 4];
+        let alone = self.is_same(character.encode_utf8(&mut bytes));
+        let mut first = None;
+        let mut keep = |decomposed| {
+            first.get_or_insert(decomposed);
+        };
+        let combines = |quick: IsNormalized| quick != IsNormalized::Yes;
+        match self {
+            Self::Lower => return alone,
+            Self::Nfc | Self::Nfd => unicode::decompose_canonical(character, &mut keep),
+            Self::Nfkc | Self::Nfkd => unicode::decompose_compatible(character, &mut keep),
+        }
+        let first = first.unwrap_or(character);
+        let combines = match self {
+            Self::Nfc => combines(is_nfc_quick(once(first))),
+            Self::Nfkc => combines(is_nfkc_quick(once(first))),
+            _ => false,
+        };
+        alone && !combines && unicode::canonical_combining_class(first) == 0
+    }
+}
+
+impl Table {
+    /// Takes about 50 ms.
+    fn new(form: Form) -> Self {
+        let mut ranges: [Vec<ClassUnicodeRange>; 2] = [Vec::new(), Vec::new()];
+        let mut begin = '\0';
+        let mut is_calm = form.is_calm(begin);
+        let mut before = begin;
+        for character in '\u{1}'..=char::MAX {
+            let own = form.is_calm(character);
+            if own != is_calm {
+                ranges[usize::from(is_calm)].push(ClassUnicodeRange::new(begin, before));
+                (begin, is_calm) = (character, own);
+            }
+            before = character;
+        }
+        ranges[usize::from(is_calm)].push(ClassUnicodeRange::new(begin, before));
+        let [active, calm] = ranges.map(ClassUnicode::new);
+        let classes = Classes::new(&[(CALM, &calm), (ACTIVE, &active)]);
+        let skips_ascii = classes.skips_ascii(ACTIVE);
+        Self { classes, skips_ascii }
+    }
+}
