@@ -392,6 +392,7 @@ class Encoder:
         priorities: NDArray[np.uint32] | None = None,
         whole: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None,
         numbering: NDArray[np.uint32] | None = None,
+        space_runs: NDArray[np.uint32] | None = None,
         normalizers: Sequence[_Normalizer] = ...,
         cache_bytes: int = ...,
     ) -> Self:
@@ -409,7 +410,11 @@ class Encoder:
             whole: the bytes of further tokens, back to back, and their n + 1 offsets. No merge
                 makes them: a span becomes such a token only as a whole.
             numbering: the id of each internal id: one for each token, all different, in any
-                order and with any gaps, below 2**31.
+                order and with any gaps, below 2**31. A token of several bytes with the number
+                2**32 - 1 has no id, and becomes the ids of its bytes.
+            space_runs: the id of a run of n spaces at index n, 2**32 - 1 if it is no token. Spaces
+                that are left at the start of a span when it is merged become these tokens: of all
+                neighbors that make one of them, the leftmost is joined.
             normalizers: changes of every document, or text of a conversation, before it is split,
                 in this order. Every part of maximal valid UTF-8 is changed like a document, and
                 every change of an empty text is the empty text.

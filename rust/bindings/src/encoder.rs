@@ -24,7 +24,7 @@ pub(crate) struct Encoder(nanotok_bpe::Encoder);
 #[pymethods]
 impl Encoder {
     #[new]
-    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, priorities = None, whole = None, numbering = None, normalizers = vec![], cache_bytes = 134_217_728))]
+    #[pyo3(signature = (pattern, merges, *, gaps = "spans", byte_order = None, priorities = None, whole = None, numbering = None, space_runs = None, normalizers = vec![], cache_bytes = 134_217_728))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn new(
         py: Python<'_>,
@@ -35,6 +35,7 @@ impl Encoder {
         priorities: Option<PyReadonlyArray1<'_, u32>>,
         whole: Option<TokenArrays<'_>>,
         numbering: Option<PyReadonlyArray1<'_, u32>>,
+        space_runs: Option<PyReadonlyArray1<'_, u32>>,
         normalizers: Vec<Bound<'_, PyTuple>>,
         cache_bytes: usize,
     ) -> PyResult<Self> {
@@ -42,6 +43,7 @@ impl Encoder {
         let (merges, order) = (self::merges(py, &merges)?, self::byte_order(byte_order)?);
         let whole = whole.as_ref().map(|(data, offsets)| documents(data, offsets)).transpose()?;
         let numbering = numbering.as_ref().map(|ids| slice(ids, "numbering")).transpose()?;
+        let space_runs = space_runs.as_ref().map(|ids| slice(ids, "space_runs")).transpose()?;
         let priorities = priorities.as_ref().map(|it| slice(it, "priorities")).transpose()?;
         if order.is_some() && (priorities.is_some() || whole.is_some() || numbering.is_some()) {
             let others = "priorities, whole or numbering";
@@ -52,7 +54,7 @@ impl Encoder {
             let encoder = if let Some(order) = order {
                 nanotok_bpe::Encoder::ordered(splitter, &merges, &order)?
             } else {
-                let tokens = Tokens { merges: &merges, priorities, whole, numbering };
+                let tokens = Tokens { merges: &merges, priorities, whole, numbering, space_runs };
                 nanotok_bpe::Encoder::of_tokens(splitter, tokens)?
             };
             encoder.with_cache_bytes(cache_bytes).with_normalizers(normalizers)

@@ -42,6 +42,7 @@ mod merging;
 mod out;
 mod prefixes;
 mod ranks;
+mod space_runs;
 mod span_ids;
 mod span_memo;
 mod sweep;
@@ -277,6 +278,10 @@ pub struct Tokens<'a> {
     pub whole: Option<Documents<'a>>,
     /// The id of each internal id, if they differ.
     pub numbering: Option<&'a [u32]>,
+    /// The id of a run of n spaces at index n, 2**32 - 1 if it is no token. The spaces at the start
+    /// of a span that are left when it is merged are joined to these tokens, the leftmost pair
+    /// first.
+    pub space_runs: Option<&'a [u32]>,
 }
 
 impl<'a> Tokens<'a> {

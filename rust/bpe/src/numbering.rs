@@ -2,37 +2,49 @@
 //!
 //! Merging needs internal ids, since it compares them. The ids of a new span are renamed once, when
 //! they are complete, so that caches hold the final ids.
+//!
+//! A token of several bytes can have no id: then it becomes the ids of its bytes. These are the
+//! characters, and the parts of characters, that are no piece of a SentencePiece model with byte
+//! fallback.
 
 use nanotok_memory as memory;
 
-use crate::{ByteOrder, Error};
+use crate::{ByteOrder, Error, Vocabulary};
 
 /// Ids must be below this limit: 2**31.
 pub const MAX_IDS: usize = 1 << 31;
+
+/// The number of a token without an id.
+pub(crate) const WITHOUT_ID: u32 = u32::MAX;
 
 /// The id of each internal id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numbering {
     ids: Vec<u32>,
     num_ids: usize,
+    /// Whether a token has no id.
+    has_gaps: bool,
 }
 
 impl Numbering {
-    /// Internal id i is `ids[i]`; there are `number` tokens.
+    /// Internal id i is `ids[i]`, or has no id if that is [`WITHOUT_ID`]; there are `number` tokens.
     ///
     /// # Errors
     ///
-    /// Fails if there are not as many ids as tokens, if an id is 2**31 or more, or if two are
-    /// equal.
+    /// Fails if there are not as many ids as tokens, if an id is 2**31 or more, if two are equal,
+    /// or if a byte has no id.
     pub(crate) fn new(ids: &[u32], number: usize) -> Result<Self, Error> {
         if ids.len() != number {
             return Err(Error::NumberingLength { ids: ids.len(), tokens: number });
         }
-        if let Some(token) = ids.iter().position(|&id| id as usize >= MAX_IDS) {
-            return Err(Error::IdTooLarge { token, id: ids[token] });
+        let may_lack = |token: usize, id: u32| token >= 256 && id == WITHOUT_ID;
+        let is_wrong =
+            |&(token, &id): &(usize, &u32)| id as usize >= MAX_IDS && !may_lack(token, id);
+        if let Some((token, &id)) = ids.iter().enumerate().find(is_wrong) {
+            return Err(Error::IdTooLarge { token, id });
         }
         let ids = memory::copied(ids);
-        let tokens = by_id(&ids);
+        let tokens = numbered(&ids);
         let twice = |pair: &[usize]| ids[pair[0]] == ids[pair[1]];
         if let Some(pair) = tokens.windows(2).filter(|pair| twice(pair)).min_by_key(|pair| pair[1])
         {
@@ -40,22 +52,42 @@ impl Numbering {
             return Err(Error::RepeatedId { id: ids[token], token, first });
         }
         let num_ids = tokens.last().map_or(0, |&token| ids[token] as usize + 1);
-        Ok(Self { ids, num_ids })
+        let has_gaps = tokens.len() < ids.len();
+        Ok(Self { ids, num_ids, has_gaps })
     }
 
     /// The ids of `number` tokens that begin with the bytes in the order `order`.
     pub(crate) fn ordered(order: &ByteOrder, number: usize) -> Self {
         let mut ids: Vec<u32> = memory::collected(0..u32::try_from(number).unwrap_or(u32::MAX));
         order.rename(&mut ids);
-        Self { ids, num_ids: number }
+        Self { ids, num_ids: number, has_gaps: false }
     }
 
-    /// Replaces internal ids by ids.
+    /// Replaces internal ids by ids, and tokens without an id by the ids of their bytes.
     #[inline]
-    pub(crate) fn rename(&self, internal: &mut [u32]) {
+    pub(crate) fn rename(&self, internal: &mut Vec<u32>, vocabulary: &Vocabulary) {
+        if self.has_gaps && internal.iter().any(|&id| self.ids[id as usize] == WITHOUT_ID) {
+            self.divide(internal, vocabulary);
+        }
         for id in internal {
             *id = self.ids[*id as usize];
         }
+    }
+
+    /// Replaces tokens without an id by their bytes.
+    #[cold]
+    fn divide(&self, internal: &mut Vec<u32>, vocabulary: &Vocabulary) {
+        let mut divided = memory::with_capacity(internal.len());
+        for &id in &*internal {
+            if self.ids[id as usize] == WITHOUT_ID {
+                let bytes = vocabulary.get(id).unwrap_or_default();
+                memory::reserve(&mut divided, bytes.len());
+                divided.extend(bytes.iter().map(|&byte| u32::from(byte)));
+            } else {
+                memory::push(&mut divided, id);
+            }
+        }
+        *internal = divided;
     }
 
     /// The highest id plus one.
@@ -63,10 +95,17 @@ impl Numbering {
         self.num_ids
     }
 
-    /// The internal ids in the order of the ids.
+    /// The internal ids in the order of the ids, without those that have none.
     pub(crate) fn by_id(&self) -> Vec<usize> {
-        by_id(&self.ids)
+        numbered(&self.ids)
     }
+}
+
+/// The positions of the ids in increasing order of the ids.
+fn numbered(ids: &[u32]) -> Vec<usize> {
+    let mut tokens = by_id(ids);
+    tokens.retain(|&token| ids[token] != WITHOUT_ID);
+    tokens
 }
 
 /// The positions of `ids` in increasing order of the numbers, of equal ones in their own order.
@@ -83,11 +122,26 @@ mod tests {
     #[test]
     fn internal_ids_are_renamed() {
         let numbering = Numbering::new(&[7, 0, 1 << 30], 3).unwrap();
-        let mut ids = [2, 0, 1, 0];
-        numbering.rename(&mut ids);
+        let mut ids = vec![2, 0, 1, 0];
+        numbering.rename(&mut ids, &Vocabulary::new(&[]).unwrap());
         assert_eq!(ids, [1 << 30, 7, 0, 7]);
         assert_eq!(numbering.num_ids(), (1 << 30) + 1);
         assert_eq!(numbering.by_id(), [1, 0, 2]);
+    }
+
+    #[test]
+    fn a_token_without_an_id_becomes_its_bytes() {
+        let vocabulary = Vocabulary::new(&[(97, 98), (256, 99), (97, 99)]).unwrap();
+        let ids: Vec<u32> = (1000..1256).chain([WITHOUT_ID, 7, WITHOUT_ID]).collect();
+        let numbering = Numbering::new(&ids, 259).unwrap();
+        let mut ids = vec![258, 257, 256, 97];
+        numbering.rename(&mut ids, &vocabulary);
+        assert_eq!(ids, [1097, 1099, 7, 1097, 1098, 1097]);
+        assert_eq!(numbering.num_ids(), 1256);
+        assert_eq!(numbering.by_id().len(), 257);
+        let bytes = vec![WITHOUT_ID; 256];
+        let error = Error::IdTooLarge { token: 0, id: WITHOUT_ID };
+        assert_eq!(Numbering::new(&bytes, 256).unwrap_err(), error);
     }
 
     #[test]

@@ -259,6 +259,7 @@ mod tests {
             priorities: Some(found.priorities()),
             whole: Some(Documents::new(&data, &offsets).unwrap()),
             numbering: Some(&found.numbering),
+            ..Tokens::default()
         });
         let (tables, mut scratch) = (tables.unwrap(), Scratch::default());
         for span in spans.iter().map(Vec::as_slice).chain(tokens.iter().copied()) {

@@ -33,6 +33,7 @@ use crate::encode::early::Early;
 use crate::encode::few::{self, MergeFew};
 use crate::encode::linked::Linked;
 use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
+use crate::encode::space_runs::SpaceRuns;
 use crate::encode::sweep::{is_poor, merge_by_sweeps};
 use crate::numbering::Numbering;
 use crate::{ByteOrder, Error, Merge, Vocabulary, hash64};
@@ -58,6 +59,7 @@ pub(crate) struct SpanIds {
     /// The maximum number of bytes that are merged by `few`; 0 if there are too many ids.
     most_few: usize,
     numbering: Option<Numbering>,
+    space_runs: Option<SpaceRuns>,
 }
 
 /// Buffers that are reused for each span.
@@ -100,7 +102,19 @@ impl SpanIds {
         let whole = whole_spans(&vocabulary, compared);
         let numbering = tokens.numbering.map(|ids| Numbering::new(ids, vocabulary.len()));
         let numbering = numbering.transpose()?;
-        Ok(Self { vocabulary, whole, merges, early, backtrack, cuts, cpu, most_few, numbering })
+        let space_runs = tokens.space_runs.map(SpaceRuns::new);
+        Ok(Self {
+            vocabulary,
+            whole,
+            merges,
+            early,
+            backtrack,
+            cuts,
+            cpu,
+            most_few,
+            numbering,
+            space_runs,
+        })
     }
 
     /// The same for merges of ids of which 0 to 255 are the bytes in the order `order`, whose
@@ -114,7 +128,8 @@ impl SpanIds {
     /// The highest id plus one.
     pub(crate) fn num_ids(&self) -> usize {
         let numbering = self.numbering.as_ref();
-        numbering.map_or(self.vocabulary.len(), Numbering::num_ids)
+        let num_ids = numbering.map_or(self.vocabulary.len(), Numbering::num_ids);
+        num_ids.max(self.space_runs.as_ref().map_or(0, SpaceRuns::num_ids))
     }
 
     /// The bytes of all tokens in the order of their ids, and their n + 1 offsets.
@@ -144,7 +159,10 @@ impl SpanIds {
             self.encode_long(span, scratch);
         }
         if let Some(numbering) = &self.numbering {
-            numbering.rename(&mut scratch.ids);
+            numbering.rename(&mut scratch.ids, &self.vocabulary);
+        }
+        if let Some(runs) = &self.space_runs {
+            runs.join(&mut scratch.ids);
         }
         &scratch.ids
     }
