@@ -68,7 +68,11 @@ def prepare_public(array: pa.Array, ranks: int, threads: int) -> Work:
         learned = Tokenizer.train_from_iterator(
             texts, ranks, special_tokens=(), num_threads=threads
         )
-        return {"stages": {}, "distinct": None, "tokens": lambda: list(learned.model.tokens)}
+        return {
+            "stages": {},
+            "distinct": None,
+            "tokens": lambda: list(learned.byte_level_model.tokens),
+        }
 
     return work
 

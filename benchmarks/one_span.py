@@ -39,7 +39,7 @@ def main() -> None:
 
 def whole_text(tokenizer: Tokenizer) -> Tokenizer:
     """Return the tokenizer of the same merges for which every text is one span."""
-    return Tokenizer(replace(tokenizer.model, pattern=EVERYTHING))
+    return Tokenizer(replace(tokenizer.byte_level_model, pattern=EVERYTHING))
 
 
 def prepare_ours(folder: Path, span: bytes) -> Work:

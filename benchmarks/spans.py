@@ -56,7 +56,7 @@ class Bench:
     def __init__(self, tokenizer: Tokenizer, seed: int) -> None:
         self.whole = whole_text(tokenizer)
         self.peer: tiktoken.Encoding = tokenizer.to_tiktoken()
-        self.words = words_of(tokenizer.model.tokens)
+        self.words = words_of(tokenizer.byte_level_model.tokens)
         self.seed = seed
 
     def draw(self, name: str, size: int, number: int = 0) -> bytes:

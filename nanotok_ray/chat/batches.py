@@ -6,7 +6,7 @@ which renders them, or raises an error that names the problem.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -119,12 +119,31 @@ def _joined_rows(
     return np.concatenate([rows + np.array([first, 0, 0]) for rows, first in shifted])
 
 
+class TextEncoder(Protocol):
+    """What renders documents: the core, or a library, which declines all of them."""
+
+    def encode(self, document: bytes) -> npt.NDArray[np.uint32]:
+        """Return the ids of one text."""
+
+    def render(
+        self,
+        dialect: _core.Dialect,
+        special_tokens: Sequence[tuple[str, int]],
+        data: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        *,
+        threads: int,
+        wide: bool,
+    ) -> tuple[Any, ...]:
+        """Return the documents as `_core.Encoder.render` does."""
+
+
 class BatchRenderer:
     """Renders the documents of one dialect with one tokenizer."""
 
     def __init__(
         self,
-        encoder: _core.Encoder,
+        encoder: "TextEncoder",
         special_tokens: Mapping[str, int],
         dialect: Dialect,
         *,

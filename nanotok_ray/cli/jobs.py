@@ -311,7 +311,7 @@ def _copy_to_nanochat(arguments: Arguments, recipe: "Recipe") -> None:
 
     folder = Path(default_folder()).expanduser()
     learned = f"{recipe.output.path}/tokenizer"
-    save_for_nanochat(Tokenizer.load(learned).model, folder)
+    save_for_nanochat(Tokenizer.load(learned).byte_level_model, folder)
     arguments.console.text(f"wrote       {folder}")
 
 

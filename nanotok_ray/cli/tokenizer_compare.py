@@ -132,6 +132,8 @@ def _overlap_lines(
 
 
 def _parting(overlap: Overlap, first: str, other: str) -> str:
+    if overlap.equal_merges is None:
+        return "merges are not compared, as one of them has none"
     if overlap.left is None and overlap.right is None:
         return f"all {overlap.equal_merges:,} merges are equal"
     if overlap.left is None or overlap.right is None:

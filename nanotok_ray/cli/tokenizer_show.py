@@ -16,7 +16,7 @@ from nanotok_ray.cli.printing import ratio, table_lines
 from nanotok_ray.cli.progress import token_label
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.report.figures import vocabulary_figure
-from nanotok_ray.tokenizer import Tokenizer, token_text
+from nanotok_ray.tokenizer import FileModel, Model, Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
 from nanotok_ray.units import quantity
 
@@ -31,17 +31,32 @@ _BAR_CHARS = 40
 def tokenizer_lines(name: str, tokenizer: Tokenizer, vocabulary: Vocabulary) -> Iterator[str]:
     """Yield lines that describe a tokenizer."""
     special = tokenizer.special_tokens
-    pattern = tokenizer.pattern
-    known = [f"{name}: " for name, value in PATTERNS.items() if value == pattern]
     yield f"tokenizer   {name}"
     yield f"sha256      {tokenizer.sha256}"
-    yield (
-        f"ids         {tokenizer.get_vocab_size():,}: {vocabulary.num_bytes} bytes, "
-        f"{quantity(len(tokenizer.merges), 'merge')}, {quantity(len(special), 'special token')}"
-    )
-    yield f"pattern     {''.join(known[:1])}{pattern}"
+    if isinstance(tokenizer.model, FileModel):
+        yield from _file_lines(tokenizer.model)
+    else:
+        pattern = tokenizer.pattern
+        known = [f"{name}: " for name, value in PATTERNS.items() if value == pattern]
+        yield (
+            f"ids         {tokenizer.get_vocab_size():,}: {vocabulary.num_bytes} bytes, "
+            f"{quantity(len(tokenizer.merges), 'merge')}, {quantity(len(special), 'special token')}"
+        )
+        yield f"pattern     {''.join(known[:1])}{pattern}"
     for token, number in special.items():
         yield f"special     {number:>9,}  {token}"
+
+
+def _file_lines(model: FileModel) -> Iterator[str]:
+    """Yield lines that describe a tokenizer of another tool."""
+    described = model.description
+    yield (
+        f"ids         {model.num_ids:,}: {len(model.text_tokens):,} of text, "
+        f"{quantity(len(model.special_tokens), 'special token')}"
+    )
+    yield f"file        {described.file}, sha256 {described.sha256}"
+    yield f"engine      {model.engine_text}"
+    yield f"documents   {' '.join([*described.prepend, 'TEXT', *described.append])}"
 
 
 def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
@@ -50,9 +65,10 @@ def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
     yield ""
     yield f"lengths     {vocabulary.mean_length:.2f} bytes on average, at most {max(lengths):,}"
     yield from _length_lines(lengths)
-    yield from _section("first merges")
-    for number in _merged(vocabulary)[:limit]:
-        yield f"{number:>9,}  {_spelled(vocabulary, number)} = {_pair(vocabulary, number)}"
+    if vocabulary.pairs is not None:
+        yield from _section("first merges")
+        for number in _merged(vocabulary)[:limit]:
+            yield f"{number:>9,}  {_spelled(vocabulary, number)} = {_pair(vocabulary, number)}"
     yield from _section("longest tokens")
     for number in vocabulary.longest(limit):
         length = len(vocabulary.tokens[number])
@@ -112,8 +128,7 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int
         "tokenizer_sha256": tokenizer.sha256,
         "vocab_size": tokenizer.get_vocab_size(),
         "merges": len(tokenizer.merges),
-        "pattern": tokenizer.pattern,
-        "unicode_version": tokenizer.model.unicode_version,
+        **_model_values(tokenizer.model),
         "special_tokens": tokenizer.special_tokens,
         "lengths": {str(length): n for length, n in vocabulary.length_counts.items()},
         "mean_length": round(vocabulary.mean_length, 4),
@@ -121,6 +136,20 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int
         "longest": _entries(vocabulary.longest(limit), vocabulary),
         "not_utf8": len(vocabulary.not_utf8),
         "first_not_utf8": _entries(vocabulary.not_utf8[:limit], vocabulary),
+    }
+
+
+def _model_values(model: Model | FileModel) -> dict[str, Any]:
+    if isinstance(model, Model):
+        return {"pattern": model.pattern, "unicode_version": model.unicode_version}
+    described = model.description
+    return {
+        "file": described.file,
+        "file_sha256": described.sha256,
+        "engine": described.engine,
+        "reason": model.reason,
+        "prepend": described.prepend,
+        "append": described.append,
     }
 
 

@@ -72,6 +72,7 @@ from nanotok_ray.formats.published import (
     read_shards_index,
 )
 from nanotok_ray.formats.records import (
+    RECOGNIZE,
     ROLES,
     CountFlow,
     CountRecord,
@@ -107,6 +108,7 @@ from nanotok_ray.formats.records import (
 from nanotok_ray.formats.run_summary import (
     CorpusSummary,
     EndedRun,
+    EngineSummary,
     ExportSummary,
     FailedRun,
     FinishedRun,
@@ -157,6 +159,7 @@ __all__ = [
     "MAX_SHARD_NUMBER",
     "PLAN_NAME",
     "RECIPE_NAME",
+    "RECOGNIZE",
     "RECORDS",
     "REPORT_PAGE_NAME",
     "RESERVED_NAMES",
@@ -180,6 +183,7 @@ __all__ = [
     "DocumentReader",
     "DroppedSpans",
     "EndedRun",
+    "EngineSummary",
     "Export",
     "ExportRecord",
     "ExportSummary",

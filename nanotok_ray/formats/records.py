@@ -83,6 +83,10 @@ class Totals:
     """Values of keys that hold text and are not rendered, by key."""
 
 
+RECOGNIZE = "recognise"
+"""The rule by which names of special tokens in a text become these tokens."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardSettings:
     """Everything that a shard depends on besides its slice."""
@@ -110,6 +114,8 @@ class ShardSettings:
     """Special tokens whose names are recognized in the texts of vision documents."""
     train_prompt: bool = True
     """Whether the text of a vision document's prompt is trained on."""
+    special_text: str = omitted("text")
+    """The rule for names of special tokens in a text document: `text` or `RECOGNIZE`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,6 +244,8 @@ class ShardRecord(Totals):
     other_split: Number
     """Documents that belong to the other split of a share."""
     shards: tuple[Shard, ...]
+    engine: str | None = omitted()
+    """The library that encoded, with its version; None: the core."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -88,11 +88,37 @@ class ExportSummary(Export):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSummary:
+    """What encodes with a tokenizer that a file of another tool defines."""
+
+    name: str
+    """`core`, or the name of a library."""
+    version: str | None
+    """The version of the library; None for the core."""
+    reason: str
+    """Why the core does not encode; empty if it does."""
+    checked_with: str
+    """The library that encodes the sample of the verification again."""
+    file: str
+    """The name of the defining file."""
+    file_sha256: Sha256
+
+    @property
+    def text(self) -> str:
+        """The file and its engine for people."""
+        name = " ".join(filter(None, (self.name, self.version)))
+        reason = f", slower than the core: {self.reason}" if self.reason else ""
+        return f"{self.file}, engine {name}{reason}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FinishedRun(EndedRun):
     """A run that ended without an error."""
 
     vocab_size: Number
     tokenizer_sha256: Sha256
+    engine: EngineSummary | None = omitted()
+    """None if no file of another tool defines the tokenizer."""
     learned: LearnedSummary | None = omitted()
     """None if the job does not learn a tokenizer."""
     verified: VerifiedFiles | None = omitted()

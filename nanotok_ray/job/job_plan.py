@@ -26,12 +26,19 @@ from nanotok_ray.job.plan_text import (
     FrozenPlan,
     PlanSummary,
     StagePlan,
+    TokenizerPlan,
     change_lines,
     plan_text,
 )
 from nanotok_ray.job.reducing import MERGE_ABOVE
 from nanotok_ray.job.stage import REUSE_STAGE
-from nanotok_ray.job.tokenize import TokenizePlan, check_special_tokens, tokenizing_of
+from nanotok_ray.job.summary import engine_summary
+from nanotok_ray.job.tokenize import (
+    TokenizePlan,
+    around_text,
+    check_special_tokens,
+    tokenizing_of,
+)
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import Output, Record
 from nanotok_ray.sources import Plan, Slice, overview, plan_from_json, plan_to_json
@@ -300,10 +307,21 @@ def _summary(plan: JobPlan) -> PlanSummary:
         sources=overview(plan.plan),
         notes=plan.notes,
         changes=plan_changes(plan.before, plan.plan),
+        tokenizer=_tokenizer_plan(plan),
         estimate=plan.estimate,
         frozen=plan.freezing,
         **stage_plans(plan),
     )
+
+
+def _tokenizer_plan(plan: JobPlan) -> TokenizerPlan | None:
+    tokenizer = plan.tokenizer
+    engine = None if tokenizer is None else engine_summary(tokenizer)
+    if tokenizer is None or engine is None:
+        return None
+    texts = [source for source in plan.recipe.sources if source.kind == "text"]
+    around = {source.name: around_text(source, tokenizer) for source in texts}
+    return TokenizerPlan(engine=engine, around=around)
 
 
 def _notes(announced: JobPlan) -> Iterator[str]:
@@ -311,10 +329,13 @@ def _notes(announced: JobPlan) -> Iterator[str]:
     recipe, out, tokenizing = announced.recipe, announced.out, announced.tokenizing
     yield from announced.plan.notes
     yield from _setting_notes(recipe, announced.command)
+    if announced.tokenizer is not None and announced.tokenizer.origin is not None:
+        yield f"the tokenizer is {announced.tokenizer.origin} of the Hugging Face hub"
     if announced.training is not None:
         yield from _training_notes(announced.training)
     if tokenizing is not None:
         yield from tokenizing.stored.notes(out)
+        yield from tokenizing.notes
         yield from setting_changes(announced.published, tokenizing.settings)
     elif announced.command != "train":
         yield from _pending_notes(announced)

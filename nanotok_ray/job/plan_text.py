@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nanotok_ray.formats import EngineSummary
 from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job.changes import PlanChanges
 from nanotok_ray.job.doctor.machine import Space
@@ -57,6 +58,15 @@ class StagePlan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizerPlan:
+    """A tokenizer that a file of another tool defines."""
+
+    engine: EngineSummary
+    around: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    """The special tokens before and after each document, by text source."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PlanSummary:
     """The plan of a job for users, with the fields of its JSON."""
 
@@ -66,6 +76,8 @@ class PlanSummary:
     notes: tuple[str, ...]
     changes: PlanChanges | None
     """None without an earlier plan."""
+    tokenizer: TokenizerPlan | None = omitted()
+    """None if no file of another tool defines the tokenizer, or if it is not known."""
     count: StagePlan | None = omitted()
     """None if the command does not have the stage, as the next ones."""
     learn: StagePlan | None = omitted()
@@ -91,6 +103,8 @@ def plan_text(plan: PlanSummary) -> str:
     lines = [f"output      {resolved(plan.output)}"]
     for source in plan.sources:
         lines += _source_lines(source)
+    if plan.tokenizer is not None:
+        lines += _tokenizer_lines(plan.tokenizer)
     lines += [f"note        {note}" for note in plan.notes]
     if plan.changes is not None:
         lines += change_lines(plan.changes)
@@ -132,6 +146,12 @@ def _source_lines(source: SourceOverview) -> Iterator[str]:
         share = val.stored_bytes / max(1, source.stored_bytes)
         listed = few(val.first, val.files)
         yield f"{_INDENT}val: {listed} ({share:.1%} of the bytes)"
+
+
+def _tokenizer_lines(tokenizer: TokenizerPlan) -> Iterator[str]:
+    yield f"tokenizer   {tokenizer.engine.text}"
+    for source, (before, after) in tokenizer.around.items():
+        yield f"{_INDENT}a document of {source}: {' '.join([*before, 'TEXT', *after])}"
 
 
 def _dialects(files: Mapping[str, int]) -> str:

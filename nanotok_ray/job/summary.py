@@ -8,6 +8,7 @@ from nanotok_ray.formats import (
     REPORT_PAGE_NAME,
     TOKENIZER_FOLDER,
     CorpusSummary,
+    EngineSummary,
     Export,
     ExportSummary,
     FinishedRun,
@@ -26,7 +27,7 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.job.forecast import TEXT_STAGES
 from nanotok_ray.shards import Verification
-from nanotok_ray.tokenizer import REACHED, Tokenizer, why_stopped
+from nanotok_ray.tokenizer import REACHED, FileModel, Tokenizer, engine_of, why_stopped
 from nanotok_ray.units import few, quantity
 
 _RUN_ORDER = ("count", "merge", "reduce", "learn", "check", "tokenize", "verify", "export")
@@ -88,13 +89,30 @@ def learned_summary(
 ) -> LearnedSummary:
     """Return the summary of a learned tokenizer; the other values as in `LearnedSummary`."""
     return LearnedSummary(
-        merges=len(tokenizer.model.merges),
+        merges=len(tokenizer.merges),
         end=why_stopped(record.report),
         not_reached=tuple(not_reached),
         of_other_inputs=of_other_inputs,
         also=record.also,
         differs_from_rustbpe=record.report.differs_from_rustbpe,
         skipped_slices=record.report.skipped_slices,
+    )
+
+
+def engine_summary(tokenizer: Tokenizer) -> EngineSummary | None:
+    """Return what encodes with a tokenizer that a file of another tool defines, else None."""
+    model = tokenizer.model
+    if not isinstance(model, FileModel):
+        return None
+    described, library = model.description, engine_of(model) if model.has_library else None
+    _, _, version = (tokenizer.engine_version or "").partition(" ")
+    return EngineSummary(
+        name=described.engine,
+        version=version or None,
+        reason=model.reason,
+        checked_with="tiktoken" if library is None else library.name,
+        file=described.file,
+        file_sha256=described.sha256,
     )
 
 
@@ -200,6 +218,8 @@ def _head(summary: Summary) -> Iterator[str]:
 
 def _tokenizer_text(run: FinishedRun) -> str:
     text = f"{run.vocab_size:,} ids, sha256 {run.tokenizer_sha256[:16]}"
+    if run.engine is not None:
+        text += f"; {run.engine.text}"
     if run.learned is None:
         return text
     end = "" if run.learned.end == REACHED else f": {run.learned.end}"
@@ -321,10 +341,11 @@ def _checked_lines(run: FinishedRun, corpus: CorpusSummary) -> Iterator[str]:
         left_out = f" ({reasons})" if reasons else ""
         encoded = proof.encoded_again
         and_some = " and" if encoded == proof.documents else f", {encoded:,}"
+        other = "tiktoken" if run.engine is None else run.engine.checked_with
         yield (
             f"verified    {quantity(run.verified.shards, 'shard')}; "
             f"{quantity(proof.documents, 'document')} "
-            f"compared with their source{and_some} with tiktoken{left_out}: no difference"
+            f"compared with their source{and_some} with {other}{left_out}: no difference"
         )
 
 

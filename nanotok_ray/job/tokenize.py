@@ -8,6 +8,7 @@ from nanotok_ray.errors import RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, ShardSettings
 from nanotok_ray.job.bad_documents import give_up_after, slice_rules
+from nanotok_ray.job.engine_versions import of_this_engine
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import output_folder
@@ -45,7 +46,7 @@ from nanotok_ray.shards import (
 from nanotok_ray.shards.check import record_problems, work_of
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import FileModel, Tokenizer
 
 
 def check_special_tokens(recipe: Recipe) -> None:
@@ -57,7 +58,7 @@ def check_special_tokens(recipe: Recipe) -> None:
     if recipe.tokenizer.path is None:
         known = recipe.tokenizer.all_special_tokens
         for source in recipe.sources:
-            _check_source(source, known)
+            _check_source(source, known, (source.prepend, source.append))
 
 
 def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -> ShardSettings:
@@ -68,12 +69,13 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
     """
     is_composed, is_vision = source.kind != "text", source.kind == "vision"
     limits, known = recipe.limits, tokenizer.special_tokens
-    _check_source(source, known)
+    around = around_text(source, tokenizer)
+    _check_source(source, known, around)
     return ShardSettings(
         tokenizer_sha256=tokenizer.sha256,
         gaps=recipe.tokenizer.gaps,
-        prepend=source.prepend,
-        append=source.append,
+        prepend=around[0],
+        append=around[1],
         max_document_bytes=limits.max_document_bytes,
         max_shard_tokens=limits.shard_tokens(tokenizer.model.id_bytes),
         max_tokens=limits.max_tokens if is_composed else None,
@@ -83,12 +85,31 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
         image_tokens=source.image_tokens,
         grounding=_grounding(source, known),
         train_prompt=source.train_prompt,
+        special_text=source.special_text,
     )
 
 
-def _check_source(source: SourceRecipe, known: Collection[str]) -> None:
+def around_text(
+    source: SourceRecipe, tokenizer: Tokenizer
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the special tokens before and after each document of a text source.
+
+    A tokenizer that a file of another tool defines brings its own, unless the recipe sets them.
+    """
+    if source.kind != "text" or not isinstance(tokenizer.model, FileModel):
+        return source.prepend, source.append
+    said, defaults = source.model_fields_set, tokenizer.model.description
+    return (
+        source.prepend if "prepend" in said else defaults.prepend,
+        source.append if "append" in said else defaults.append,
+    )
+
+
+def _check_source(
+    source: SourceRecipe, known: Collection[str], around: Sequence[Sequence[str]]
+) -> None:
     if source.kind == "text":
-        _check_around(source, known)
+        _check_around(source, known, around)
         return
     is_vision = source.kind == "vision"
     has_turns = not is_vision or source.dialect == "messages"
@@ -98,8 +119,10 @@ def _check_source(source: SourceRecipe, known: Collection[str]) -> None:
         _grounding(source, known)
 
 
-def _check_around(source: SourceRecipe, known: Collection[str]) -> None:
-    for key, names in (("prepend", source.prepend), ("append", source.append)):
+def _check_around(
+    source: SourceRecipe, known: Collection[str], around: Sequence[Sequence[str]]
+) -> None:
+    for key, names in zip(("prepend", "append"), around, strict=True):
         for name in names:
             if name not in known:
                 raise RecipeError(
@@ -152,6 +175,8 @@ class TokenizePlan:
     limits: LimitsRecipe
     give_up_after: int | None
     """The number of documents, all bad, after which the limits are exceeded; None: no number."""
+    notes: tuple[str, ...] = ()
+    """Notes for the user on shards of other versions of the tokenizer's library."""
 
     @property
     def records(self) -> list[Record[ShardRecord]]:
@@ -179,11 +204,13 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     expected = tuple(expected_records(plan, settings))
     stored = _results(out, expected, tokenizer).find()
     records = {name: record for name, record in stored.records.items() if not is_skipped(record)}
+    stored, notes = of_this_engine(replace(stored, records=records), tokenizer, out)
     return TokenizePlan(
         plan=plan,
         settings=settings,
         tokenizer=tokenizer,
-        stored=replace(stored, records=records),
+        stored=stored,
+        notes=notes,
         limits=recipe.limits,
         give_up_after=give_up_after(recipe.limits, plan.slices()),
     )

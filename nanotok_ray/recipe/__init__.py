@@ -30,12 +30,12 @@ if TYPE_CHECKING:
         Preset,
         image_token_of,
     )
-    from nanotok_ray.recipe.text import parse_size
+    from nanotok_ray.recipe.text import names_hub_model, parse_size
 else:
     __getattr__ = lazy_attributes(
         __name__,
         {
-            "text": "parse_size",
+            "text": "names_hub_model parse_size",
             "model": (
                 "LearnerRecipe LimitsRecipe MAX_DOCUMENT_BYTES OutputRecipe Recipe TokenizerRecipe"
             ),
@@ -61,6 +61,7 @@ __all__ = [
     "build_recipe",
     "image_token_of",
     "load_recipe",
+    "names_hub_model",
     "parse_recipe",
     "parse_size",
 ]

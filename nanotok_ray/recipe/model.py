@@ -33,6 +33,7 @@ from nanotok_ray.recipe.table import (
     Table,
     Text,
     Texts,
+    TokenizerPath,
     between,
     must,
     not_empty,
@@ -156,12 +157,14 @@ class TokenizerRecipe(Table):
 
     path: OrNone[
         Annotated[
-            Path, not_empty("name a tokenizer's folder or file, or remove the key to learn one")
+            TokenizerPath,
+            not_empty("name a tokenizer's folder or file, or remove the key to learn one"),
         ]
     ] = None
-    """Existing tokenizer of this project or another one: a folder, a tokenizer.txt, tokenizer.json
-    or tokenizer.pkl, or ranks with their pattern, as in `ranks.tiktoken:gpt4`. Nothing is learned;
-    of the keys below only extend and gaps are used.
+    """Existing tokenizer of this project or another one: a folder or file that `open_tokenizer`
+    opens, ranks with their family or pattern, as in `tokenizer.model:llama3`, or the name of a
+    model of the Hugging Face hub. Nothing is learned; of the keys below only extend and gaps are
+    used.
     """
     pattern: Annotated[Text, not_empty("use the name of a pattern or a regular expression")] = (
         "nanochat"

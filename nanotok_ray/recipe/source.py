@@ -32,6 +32,7 @@ KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
 _NO_COLUMNS = {"lines", "document"}
+SPECIAL_TEXT: Final = ("text", "recognise")
 _SPLITS = ("last-file", "train", "val", "files")
 _MAX_IMAGE_TOKENS = 2**20  # the limit of `vision` for all images of a document
 _MIN_WEIGHT = Decimal("0.000001")
@@ -84,6 +85,11 @@ _not_of_text = must(
     lambda _, values: not _is_text(values),
     " = {value!r}, but the documents of a text source have none; remove it, or set "
     'kind = "chat" or "vision"',
+)
+_text_alone = must(
+    lambda value, values: values.get("kind", "text") == "text" or value == "text",
+    " = {value!r} is for text, not for a {kind} source, whose rendering places the special tokens; "
+    "remove it",
 )
 _new_meaning = must(
     lambda token, _: token not in SPECIAL_TOKENS,
@@ -205,7 +211,13 @@ class SourceRecipe(Table):
     )
     """Special tokens before each document. Default: `<|bos|>` for text, otherwise none."""
     append: Annotated[Texts, _not_rendered] = ()
-    """Special tokens after each document."""
+    """Special tokens after each document. Default: none; of a tokenizer that a file of another tool
+    defines, `prepend` and `append` are by default what this file says.
+    """
+    special_text: Annotated[Text, one_of(SPECIAL_TEXT), _text_alone] = "text"
+    """Names of special tokens in a document: `text` encodes them like other text, `recognise`
+    replaces them by the special tokens, as the library of the tokenizer does.
+    """
     dialect: OrNone[Annotated[Text, _not_of_text, _dialect_of_kind]] = None
     """Chat and vision: the dialect of the documents, one of `CHAT_DIALECTS` or `VISION_DIALECTS`;
     None: detected from the first document of each file.

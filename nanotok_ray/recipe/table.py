@@ -15,7 +15,7 @@ from pydantic import (
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.problems import KEYS, no_choice, problems_of, refusal
-from nanotok_ray.recipe.text import absolute_path, parse_size
+from nanotok_ray.recipe.text import absolute_path, names_hub_model, parse_size
 
 
 class Table(BaseModel):
@@ -76,6 +76,10 @@ def _absolute(path: str, info: ValidationInfo) -> str:
     return absolute_path(path, key="") if info.context == FROM_TOML else path
 
 
+def _tokenizer_absolute(path: str, info: ValidationInfo) -> str:
+    return path if names_hub_model(path) else _absolute(path, info)
+
+
 def _all_absolute(paths: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     return tuple(_absolute(path, info) for path in paths)
 
@@ -90,6 +94,7 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Flag = Annotated[bool, Field(strict=True)]
 Number = Annotated[float, Field(strict=True)]
 Path = Annotated[Text, AfterValidator(_absolute)]
+TokenizerPath = Annotated[Text, AfterValidator(_tokenizer_absolute)]
 Paths = Annotated[Texts, AfterValidator(_all_absolute)]
 
 

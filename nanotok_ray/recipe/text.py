@@ -82,6 +82,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[\w./-]+)?")
 _VARIABLE = re.compile(r"\$?\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 
@@ -142,6 +143,19 @@ def absolute_path(path: str, *, key: str | None = None) -> str:
             "folder on this machine; write the full path"
         ) from error
     return os.path.abspath(expanded)  # noqa: PTH100 - Path.absolute keeps ".."
+
+
+def names_hub_model(path: str) -> bool:
+    """Return whether a path is no local path, but the name of a model of the Hugging Face hub.
+
+    Such a name has the form OWNER/MODEL, with an optional @REVISION. A path below an existing
+    folder is a path.
+
+    >>> names_hub_model("Qwen/Qwen3-8B@main"), names_hub_model("/data/Qwen3-8B")
+    (True, False)
+    """
+    is_name = _HUB_NAME.fullmatch(path) is not None and path[0] != "."
+    return is_name and not Path(path).parent.exists()
 
 
 def apply_override(tables: dict[str, Any], override: str) -> tuple[int | str, ...]:

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.formats import TrainingReport, load
+from nanotok_ray.job.summary import engine_summary
 from nanotok_ray.report.charts import Axis, Bars, Chart, Mark, bar_marks, dot, linear_axis, log_axis
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import REPORT, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Row, Tokens
-from nanotok_ray.tokenizer import NUM_BYTES, why_stopped
+from nanotok_ray.tokenizer import NUM_BYTES, Model, why_stopped
 from nanotok_ray.units import format_bytes, quantity
 
 _POINTS: Final = 240
@@ -26,7 +27,11 @@ def vocabulary(facts: Facts) -> Iterator[Part]:
         yield from _growth(report)
         yield from _counts(report)
     elif facts.tokenizer is not None:
-        yield Part(text="The tokenizer was not learned here, so how it grew is not known.")
+        engine = engine_summary(facts.tokenizer)
+        if engine is not None:
+            yield Part(text=f"The tokenizer is that of {engine.text}.")
+        else:
+            yield Part(text="The tokenizer was not learned here, so how it grew is not known.")
 
 
 def _learned(report: TrainingReport) -> Part:
@@ -250,7 +255,8 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
     """Yield tables of learned tokens; nothing if there are none."""
     if facts.tokenizer is None:
         return
-    merged = facts.tokenizer.model.tokens[NUM_BYTES:]
+    model = facts.tokenizer.model
+    merged = model.tokens[NUM_BYTES:] if isinstance(model, Model) else ()
     if not merged:
         return
     rows: list[Row] = [

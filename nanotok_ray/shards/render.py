@@ -15,6 +15,7 @@ from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import (
     ILLUSTRATED,
     MAX_DOCUMENT_TOKENS,
+    RECOGNIZE,
     ROLES,
     DocumentBatch,
     Ids,
@@ -201,7 +202,7 @@ class Renderer:
         selected, documents = self._encode_all(piece, batch)
         if not len(selected):
             return None
-        self._account_texts(batch.documents.take(selected))
+        self._account_texts(batch.documents.take(selected), documents)
         return _rendered(piece, batch, selected, documents)
 
     def _encode_all(self, piece: int, batch: Batch) -> tuple[npt.NDArray[np.int64], DocumentBatch]:
@@ -238,7 +239,11 @@ class Renderer:
             [self.tokenizer.encode_special(name) for name in tokens] for tokens in names
         )
         ids, offsets = self.tokenizer.encode_documents(
-            documents, before=before, after=after, gaps=self.settings.gaps
+            documents,
+            before=before,
+            after=after,
+            gaps=self.settings.gaps,
+            recognize=self._recognizes,
         )
         return DocumentBatch(ids=ids, positions=offsets)
 
@@ -285,12 +290,24 @@ class Renderer:
         for number, count in _counts(policy.labels).items():
             name = ROLES[number >> 1]
             account.roles[name] = account.roles.get(name, 0) + count
-        names = {number: name for name, number in self.tokenizer.special_tokens.items()}
-        for number, count in _counts(policy.ids, minimum=self.tokenizer.num_text_ids).items():
-            account.add_special(names[number], count)
+        self._account_special(policy.ids)
 
-    def _account_texts(self, documents: Documents) -> None:
+    def _account_special(self, ids: Ids) -> None:
+        """Add the special tokens among ids to the account."""
+        names = {number: name for name, number in self.tokenizer.special_tokens.items()}
+        for number, count in _counts(ids, minimum=min(names, default=0)).items():
+            if number in names:
+                self.account.add_special(names[number], count)
+
+    @property
+    def _recognizes(self) -> bool:
+        return self.settings.special_text == RECOGNIZE
+
+    def _account_texts(self, documents: Documents, encoded: DocumentBatch) -> None:
         self.account.text_bytes += documents.num_bytes
+        if self._recognizes:
+            self._account_special(encoded.ids)
+            return
         self.account.special_text += _core.count_occurrences(
             documents.data, documents.offsets, list(self.tokenizer.special_tokens)
         )

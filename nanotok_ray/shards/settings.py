@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.formats import Proof, ShardSettings, key_of, to_values
 from nanotok_ray.sources import QUARANTINE, Slice
-from nanotok_ray.tokenizer import Model
+from nanotok_ray.tokenizer import IdTable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,7 +63,7 @@ class Vocabulary:
     """The one of them that is used only for images."""
 
     @classmethod
-    def of(cls, model: Model, settings: ShardSettings) -> "Self":
+    def of(cls, model: IdTable, settings: ShardSettings) -> "Self":
         """Return the vocabulary of a tokenizer for the shards of a source."""
         return cls(
             item_bytes=model.id_bytes,

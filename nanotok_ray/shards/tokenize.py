@@ -81,6 +81,7 @@ class _Results:
 
     account: Account = field(default_factory=Account)
     checked: CheckedCount = field(default_factory=CheckedCount)
+    engine: str | None = None
     shards: Sequence[Shard] = ()
     files: Sequence[StoredFile] = ()
 
@@ -94,6 +95,7 @@ class _Writing:
         key = shard_key(slice_, settings)
         self.reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
         self._renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=self.reading)
+        self._engine = tokenizer.engine_version
         self._sample_check = SampleCheck(slice_, settings, tokenizer=tokenizer)
         self.writer = ShardWriter(
             lambda number: ShardFiles(
@@ -118,6 +120,7 @@ class _Writing:
         return _Results(
             account=self._renderer.account,
             checked=self._sample_check.count,
+            engine=self._engine,
             shards=self.writer.shards,
             files=self.writer.files,
         )
@@ -157,4 +160,5 @@ def _finish(
         **asdict(results.account),
         shards=tuple(shards),
         files=tuple(files),
+        engine=results.engine,
     )

@@ -58,6 +58,7 @@ from nanotok_ray.storage import Checksums, Folder, is_below
 from nanotok_ray.tokenizer import (
     FILE_NAMES,
     READABLE_NAME,
+    FileModel,
     Model,
     Tokenizer,
     differing_files,
@@ -201,7 +202,7 @@ class Inputs:
     settings: Mapping[str, ShardSettings]
 
     @property
-    def model(self) -> Model:
+    def model(self) -> Model | FileModel:
         """The model of the tokenizer."""
         return self.tokenizer.model
 

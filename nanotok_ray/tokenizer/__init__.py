@@ -10,6 +10,8 @@ from nanotok_ray import lazy_attributes
 
 if TYPE_CHECKING:
     from nanotok_ray.recipe import SPECIAL_TOKENS
+    from nanotok_ray.tokenizer.engines import engine_of
+    from nanotok_ray.tokenizer.file_model import FileModel
     from nanotok_ray.tokenizer.folder import (
         FILE_NAMES,
         READABLE_NAME,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
         token_bytes,
         with_atomic_intervals,
     )
-    from nanotok_ray.tokenizer.model import NUM_BYTES, Model, make_model
+    from nanotok_ray.tokenizer.model import NUM_BYTES, IdTable, Model, make_model
     from nanotok_ray.tokenizer.opened import (
         RANKS,
         expected_tokenizer,
@@ -86,8 +88,10 @@ else:
             ),
             "readable": "from_readable sha256_of to_readable to_tiktoken_file",
             "special_tokens": "SPECIAL_TOKENS",
+            "engines": "engine_of",
+            "file_model": "FileModel",
             "folder": "FILE_NAMES READABLE_NAME default_folder differing_files save_for_nanochat",
-            "model": "Model NUM_BYTES make_model",
+            "model": "IdTable Model NUM_BYTES make_model",
             "opened": "RANKS expected_tokenizer open_tokenizer path_and_pattern written_tokenizer",
             "output": (
                 "OR_FORCE WITHOUT_SPECIAL_TOKENS check_free file_suffix files_of_others "
@@ -119,6 +123,8 @@ __all__ = [
     "REPORT_NAME",
     "SPECIAL_TOKENS",
     "WITHOUT_SPECIAL_TOKENS",
+    "FileModel",
+    "IdTable",
     "Learned",
     "LearnedTokenizer",
     "Made",
@@ -132,6 +138,7 @@ __all__ = [
     "cut_report",
     "default_folder",
     "differing_files",
+    "engine_of",
     "expected_tokenizer",
     "file_suffix",
     "files_of_others",

@@ -3,16 +3,27 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import MAX_JSON_BYTES
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.file_model import (
+    DEFINING_FILES,
+    FIRST_LINE_OF_FILE,
+    HUGGING_FACE_FILE,
+    SENTENCEPIECE_FILE,
+    TEKKEN_FILE,
+    Description,
+    FileModel,
+)
 from nanotok_ray.tokenizer.foreign import (
+    BESIDE,
     MAX_FILE_BYTES,
-    from_huggingface_file,
-    from_pickle,
+    TokenizerFile,
+    of_description,
     pickled_state,
 )
 from nanotok_ray.tokenizer.huggingface import (
@@ -20,7 +31,7 @@ from nanotok_ray.tokenizer.huggingface import (
     to_huggingface_config,
     to_huggingface_file,
 )
-from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.model import Model, check_unused
 from nanotok_ray.tokenizer.nanochat_files import is_pickle_of, to_pickle, to_token_bytes
 from nanotok_ray.tokenizer.readable import (
     MAX_READABLE_BYTES,
@@ -91,21 +102,16 @@ REPORT_NAME = "report.json"
 
 _OF_HUGGING_FACE = (".json", ".jinja")
 
-MAX_UNUSED_IDS = 1 << 20
-"""Limit of ids without a token below the highest id; cl100k has 16."""
-
-_READERS: dict[str, Callable[..., Model]] = {
-    READABLE_NAME: from_readable,
-    "tokenizer.json": from_huggingface_file,
-    _PICKLE: from_pickle,
-}
+_READ: Final = (READABLE_NAME, HUGGING_FACE_FILE, _PICKLE, TEKKEN_FILE, SENTENCEPIECE_FILE)
 """The files that a folder is read from: the first that exists is read."""
 
 _log = logging.getLogger(__name__)
 
 
-def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
+def save_model(model: Model | FileModel, folder: str | os.PathLike[str]) -> None:
     """Write all files, or none if one of them cannot hold the tokenizer.
+
+    Of a tokenizer that a file defines, these are that file, those beside it, and its description.
 
     The files of Hugging Face are skipped, with a line in the log, if special tokens leave ids
     unused or if one is spelled there like a token of text. The report of another tokenizer's
@@ -115,11 +121,14 @@ def save_model(model: Model, folder: str | os.PathLike[str]) -> None:
         TokenizerError: Two ids have the same bytes, special tokens leave too many ids unused, or a
             skipped file exists and belongs to a tokenizer that was not saved here.
     """
-    _check_unused(model)
     target = Folder(os.fspath(folder))
-    left_out = left_out_files(model)
-    contents = {name: write(model) for name, write in _WRITERS.items() if name not in left_out}
-    _remove_left_out(left_out, target, why=why_left_out(model))
+    contents = _contents(model)
+    left_out = [name for name in FILE_NAMES if name not in contents]
+    if isinstance(model, Model):
+        _remove_left_out(left_out, target, why=why_left_out(model))
+    else:
+        for name in left_out:
+            target.remove(name)
     _remove_foreign_report(target, model)
     for name, data in contents.items():
         target.write_bytes(name, data)
@@ -133,7 +142,7 @@ def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
     Raises:
         TokenizerError: Two ids have the same bytes, or too many ids are unused.
     """
-    _check_unused(model)
+    check_unused(model)
     target = Folder(os.fspath(folder))
     contents = {name: _WRITERS[name](model) for name in OF_NANOCHAT}
     for name in (READABLE_NAME, *FILE_NAMES):
@@ -143,7 +152,20 @@ def save_for_nanochat(model: Model, folder: str | os.PathLike[str]) -> None:
         target.write_bytes(name, data)
 
 
-def _remove_foreign_report(target: Folder, model: Model) -> None:
+def _contents(model: Model | FileModel) -> dict[str, bytes]:
+    """Return the files of a tokenizer by name, in the order in which they are written.
+
+    Raises:
+        TokenizerError: A file cannot hold the tokenizer.
+    """
+    check_unused(model)
+    if isinstance(model, FileModel):
+        return {**model.files(), READABLE_NAME: to_readable(model)}
+    left_out = left_out_files(model)
+    return {name: write(model) for name, write in _WRITERS.items() if name not in left_out}
+
+
+def _remove_foreign_report(target: Folder, model: Model | FileModel) -> None:
     """Remove a training report of other merges; keep a file that is not such a report."""
     try:
         report = json.loads(target.read_bytes(REPORT_NAME, limit=MAX_JSON_BYTES))
@@ -151,11 +173,12 @@ def _remove_foreign_report(target: Folder, model: Model) -> None:
         pairs = list(zip(merges["left"], merges["right"], strict=True))
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return
-    if str(form).startswith("nanotok-report ") and pairs != list(model.merges):
+    known = list(model.merges) if isinstance(model, Model) else None
+    if str(form).startswith("nanotok-report ") and pairs != known:
         target.remove(REPORT_NAME)
 
 
-def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
+def differing_files(model: Model | FileModel, folder: str | os.PathLike[str]) -> list[str]:
     """Return the names of files that are missing, unexpected or unlike those of `save_model`.
 
     At most the expected size of a file is read.
@@ -163,14 +186,9 @@ def differing_files(model: Model, folder: str | os.PathLike[str]) -> list[str]:
     Raises:
         TokenizerError: `save_model` cannot write this model.
     """
-    _check_unused(model)
-    target = Folder(os.fspath(folder))
-    left_out = left_out_files(model)
-    return [
-        name
-        for name in _WRITERS
-        if (target.exists(name) if name in left_out else not _holds(target, name, model))
-    ]
+    target, contents = Folder(os.fspath(folder)), _contents(model)
+    unexpected = [name for name in FILE_NAMES if name not in contents and target.exists(name)]
+    return unexpected + [name for name, data in contents.items() if not _holds(target, name, data)]
 
 
 def left_out_files(model: Model) -> list[str]:
@@ -214,50 +232,35 @@ def _remove_left_out(names: Sequence[str], target: Folder, *, why: str | None) -
         _log.warning("left out %s: %s", ", ".join(names), why)
 
 
-def _holds(folder: Folder, name: str, model: Model) -> bool:
-    """Return whether a file exists and has the bytes that are written for a model."""
-    data = _WRITERS[name](model)
+def _holds(folder: Folder, name: str, data: bytes) -> bool:
+    """Return whether a file exists and has these bytes."""
     try:
         return folder.read_start(name, len(data) + 1) == data
     except FileNotFoundError:
         return False
 
 
-def _check_unused(model: Model) -> None:
-    """Refuse a model with too many unused ids: token_bytes.pt has an entry for each id.
-
-    Raises:
-        TokenizerError: The special tokens leave more than MAX_UNUSED_IDS ids unused.
-    """
-    if model.num_unused_ids > MAX_UNUSED_IDS:
-        raise TokenizerError(
-            f"special tokens leave {model.num_unused_ids:,} ids between {len(model.tokens)} and "
-            f"{model.num_ids - 1} unused: at most {MAX_UNUSED_IDS:,} can be saved, as some files "
-            "have an entry for each"
-        )
-
-
 def has_files(folder: str) -> bool:
     """Return whether a folder has at least one of the files of a tokenizer."""
     there = Folder(folder, follow_links=True)
-    return any(there.exists(name) for name in FILE_NAMES)
+    return any(there.exists(name) for name in (*FILE_NAMES, *DEFINING_FILES))
 
 
-def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) -> Model:
-    """Read the readable file, or else the tokenizer.json or tokenizer.pkl of another tool.
+def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) -> Model | FileModel:
+    """Read the readable file, or else the file of another tool.
 
     With `check_pickle`, a tokenizer.pkl beside the file that is read is compared with it.
 
     Raises:
-        TokenizerError: No file exists, the file is damaged or is not byte-level BPE, or the pickle
-            holds another tokenizer; the message names the next step.
+        TokenizerError: No file exists, the file is damaged, the package that it needs is missing,
+            or the pickle holds another tokenizer; the message names the next step.
     """
     source = Folder(os.fspath(folder), follow_links=True)  # such as a cache of Hugging Face
-    for name, read in _READERS.items():
+    for name in _READ:
         size = source.size(name)
         if size is not None:
-            model = read(checked_bytes(source, name, size=size), name=source.join(name))
-            if check_pickle and name != _PICKLE:
+            model = _read(source, name, size=size)
+            if check_pickle and name != _PICKLE and isinstance(model, Model):
                 _check_pickle(source, model, name)
             return model
     step = "check the path, or learn one there"
@@ -267,7 +270,50 @@ def load_model(folder: str | os.PathLike[str], *, check_pickle: bool = False) ->
             "Tokenizer.load, or set NANOCHAT_BASE_DIR to the folder above the one that contains "
             "it (with NANOCHAT_EXPERIMENT, to the folder above `experiments`)"
         )
-    raise TokenizerError(f"no tokenizer in {folder} ({', '.join(_READERS)} are missing); {step}")
+    raise TokenizerError(f"no tokenizer in {folder} ({', '.join(_READ)} are missing); {step}")
+
+
+def _read(source: Folder, name: str, *, size: int) -> Model | FileModel:
+    data, path = checked_bytes(source, name, size=size), source.join(name)
+    if name == READABLE_NAME:
+        return read_readable(source, data)
+    return TokenizerFile(name=path, data=data, beside=files_beside(source)).model()
+
+
+def read_readable(folder: Folder, data: bytes) -> Model | FileModel:
+    """Return the tokenizer of a folder whose readable file has the content `data`.
+
+    Raises:
+        CorruptOutputError: The file that it describes is another one.
+        TokenizerError: The file is damaged, or the one that it describes is missing or damaged.
+    """
+    path = folder.join(READABLE_NAME)
+    if not data.startswith(FIRST_LINE_OF_FILE.encode()):
+        return from_readable(data, name=path)
+    description = Description.from_bytes(data, name=path)
+    size = folder.size(description.file)
+    if size is None:
+        raise TokenizerError(f"{path} describes {description.file}, which is missing beside it")
+    return of_description(
+        description,
+        checked_bytes(folder, description.file, size=size),
+        name=folder.join(description.file),
+        beside=files_beside(folder),
+    )
+
+
+def files_beside(folder: Folder) -> dict[str, bytes]:
+    """Return the files of a folder that matter to readers of a tokenizer's file, by name.
+
+    Raises:
+        TokenizerError: A file is larger than the limit.
+    """
+    sizes = {name: folder.size(name) for name in BESIDE}
+    return {
+        name: checked_bytes(folder, name, size=size)
+        for name, size in sizes.items()
+        if size is not None
+    }
 
 
 def _check_pickle(source: Folder, model: Model, name: str) -> None:

@@ -5,9 +5,11 @@ token of merge k; special tokens have higher ids. The constructor checks the mod
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ from numpy.typing import NDArray
 from nanotok_ray import _core
 from nanotok_ray.counts import resolve_pattern
 from nanotok_ray.errors import TokenizerError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 NUM_BYTES = 256
 IN_ORDER = bytes(range(NUM_BYTES))
@@ -25,6 +30,10 @@ MAX_TOKEN_BYTES = 2**17
 """Limit of the bytes of a token, which every occurrence of its id decodes to. The longest tokens
 of well-known models have 128.
 """
+MAX_TOKENS = 2**21
+"""Larger vocabularies of other tools are refused before their merges are computed."""
+MAX_UNUSED_IDS = 2**20
+"""Limit of ids without a token below the highest id; cl100k has 16."""
 MAX_NAME_BYTES = 2**10
 """Limit of the bytes of the name of a special token."""
 MAX_VOCABULARY_BYTES = 2**26
@@ -33,8 +42,63 @@ The 200,000 tokens of Llama 4 have 1.4 million.
 """
 
 
+class IdTable(ABC):
+    """The ids of a tokenizer: the bytes of those of text, and the names of special tokens."""
+
+    __slots__ = ()
+
+    special_tokens: Mapping[str, int]
+    """Id of each special token by name, in the order of ids."""
+
+    @property
+    @abstractmethod
+    def text_tokens(self) -> Mapping[int, bytes]:
+        """The bytes of every id that is not a special token, in the order of ids."""
+
+    @abstractmethod
+    def extended(self, names: Sequence[str]) -> "Self":
+        """Return the tokenizer with more special tokens; existing ids stay the same."""
+
+    @abstractmethod
+    def without(self, names: Collection[str]) -> "Self":
+        """Return the tokenizer without some special tokens; other ids stay the same."""
+
+    @property
+    @abstractmethod
+    def num_ids(self) -> int:
+        """The highest id + 1, special tokens included: the size of an embedding."""
+
+    @property
+    def id_dtype(self) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
+        """The narrower of uint16 and uint32 that holds every id, special tokens included."""
+        return np.dtype(np.uint16) if self.num_ids <= 2**16 else np.dtype(np.uint32)
+
+    @property
+    def id_bytes(self) -> int:
+        """Bytes of an id in memory and on disk: 2 or 4."""
+        return self.id_dtype.itemsize
+
+    @property
+    def num_unused_ids(self) -> int:
+        """The number of ids below the highest that have no token."""
+        return self.num_ids - len(self.text_tokens) - len(self.special_tokens)
+
+    def token_lengths(self) -> NDArray[np.int32]:
+        """Return the number of bytes of each id, as int32; 0 for special tokens."""
+        lengths = np.zeros(self.num_ids, dtype=np.int32)
+        tokens = self.text_tokens
+        lengths[[*tokens]] = [len(token) for token in tokens.values()]
+        return lengths
+
+    def special_flags(self) -> NDArray[np.bool_]:
+        """Return for each id whether it is that of a special token."""
+        flags = np.zeros(self.num_ids, dtype=np.bool_)
+        flags[[*self.special_tokens.values()]] = True
+        return flags
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Model:
+class Model(IdTable):
     r"""A tokenizer as a value.
 
     >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98),),
@@ -78,19 +142,14 @@ class Model:
         object.__setattr__(self, "tokens", _tokens(self.merges, self.byte_order))
 
     @property
+    def text_tokens(self) -> Mapping[int, bytes]:
+        """The bytes of every id that is not a special token."""
+        return dict(enumerate(self.tokens))
+
+    @property
     def num_ids(self) -> int:
         """The highest id + 1, special tokens included: the size of an embedding."""
         return max(self.special_tokens.values(), default=len(self.tokens) - 1) + 1
-
-    @property
-    def id_dtype(self) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
-        """The narrower of uint16 and uint32 that holds every id, special tokens included."""
-        return np.dtype(np.uint16) if self.num_ids <= 2**16 else np.dtype(np.uint32)
-
-    @property
-    def id_bytes(self) -> int:
-        """Bytes of an id in memory and on disk: 2 or 4."""
-        return self.id_dtype.itemsize
 
     @property
     def merge_array(self) -> NDArray[np.uint32]:
@@ -101,11 +160,6 @@ class Model:
     def core_byte_order(self) -> bytes | None:
         """The byte order as the core accepts it: None if ids 0..255 are the bytes in order."""
         return None if self.byte_order == IN_ORDER else self.byte_order
-
-    @property
-    def num_unused_ids(self) -> int:
-        """The number of ids below the highest that have no token."""
-        return self.num_ids - len(self.tokens) - len(self.special_tokens)
 
     def truncated(self, vocab_size: int) -> "Model":
         r"""Return the model of the first merges, followed by the special tokens in the same order.
@@ -171,12 +225,6 @@ class Model:
         """Return the bytes of an id that is not a special token."""
         return self.tokens[number]
 
-    def token_lengths(self) -> NDArray[np.int32]:
-        """Return the number of bytes of each id, as int32; 0 for special tokens."""
-        lengths = np.zeros(self.num_ids, dtype=np.int32)
-        lengths[: len(self.tokens)] = [len(token) for token in self.tokens]
-        return lengths
-
     def ranks(self) -> dict[bytes, int]:
         """Return the id of each token by its bytes, the form in which other formats store merges.
 
@@ -229,17 +277,26 @@ def _check_merges(merges: Sequence[tuple[int, int]]) -> None:
             raise TokenizerError(f"merge {number} repeats merge {seen[pair]}: {pair}")
 
 
+def check_name(name: str, number: int) -> None:
+    """Check the name of a special token.
+
+    Raises:
+        TokenizerError: The name is empty, too long, or holds a lone surrogate.
+    """
+    _check_text(name, what="the special token")
+    if not name:
+        raise TokenizerError("a special token has an empty name")
+    num_bytes = len(name.encode())
+    if num_bytes > MAX_NAME_BYTES:
+        raise TokenizerError(
+            f"the name of the special token {number} has {num_bytes:,} bytes: the limit is "
+            f"{MAX_NAME_BYTES:,}"
+        )
+
+
 def _check_special_tokens(special_tokens: Mapping[str, int], *, lowest: int) -> None:
     for name, number in special_tokens.items():
-        _check_text(name, what="the special token")
-        if not name:
-            raise TokenizerError("a special token has an empty name")
-        num_bytes = len(name.encode())
-        if num_bytes > MAX_NAME_BYTES:
-            raise TokenizerError(
-                f"the name of the special token {number} has {num_bytes:,} bytes: the limit is "
-                f"{MAX_NAME_BYTES:,}"
-            )
+        check_name(name, number)
         if not lowest <= number <= MAX_ID:
             raise TokenizerError(
                 f"the special token {name!r} has id {number}: {lowest} to {MAX_ID} are free"
@@ -285,6 +342,20 @@ def check_vocabulary_bytes(num_bytes: int, *, what: str) -> None:
     if num_bytes > MAX_VOCABULARY_BYTES:
         raise TokenizerError(
             f"{what} have {num_bytes:,} bytes: the limit is {MAX_VOCABULARY_BYTES:,}"
+        )
+
+
+def check_unused(model: IdTable) -> None:
+    """Refuse a model with too many unused ids: token_bytes.pt has an entry for each id.
+
+    Raises:
+        TokenizerError: The special tokens leave more than MAX_UNUSED_IDS ids unused.
+    """
+    if model.num_unused_ids > MAX_UNUSED_IDS:
+        raise TokenizerError(
+            f"special tokens leave {model.num_unused_ids:,} ids between {len(model.text_tokens)} "
+            f"and {model.num_ids - 1} unused: at most {MAX_UNUSED_IDS:,} can be saved, as some "
+            "files have an entry for each"
         )
 
 

@@ -1,70 +1,91 @@
-"""Opens a tokenizer by its path or URL, or by the arguments of a worker."""
+"""Opens a tokenizer by its path, URL or name, or by the arguments of a worker."""
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from nanotok_ray.counts import PATTERNS, resolve_pattern
+from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
 from nanotok_ray.formats import TOKENIZER_FOLDER
+from nanotok_ray.recipe import names_hub_model
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer.folder import READABLE_NAME, checked_bytes, has_files
-from nanotok_ray.tokenizer.foreign import from_huggingface_file, from_pickle, from_rank_file
-from nanotok_ray.tokenizer.model import Model
-from nanotok_ray.tokenizer.readable import from_readable
+from nanotok_ray.tokenizer.folder import (
+    READABLE_NAME,
+    checked_bytes,
+    files_beside,
+    has_files,
+    read_readable,
+)
+from nanotok_ray.tokenizer.foreign import (
+    FAMILIES,
+    Given,
+    SpecialTokens,
+    TokenizerFile,
+    from_object,
+)
+from nanotok_ray.tokenizer.hub import hub_folder
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
-SpecialTokens = Sequence[str] | Mapping[str, int]
-
 RANKS = ".tiktoken"
-_READERS = {".txt": from_readable, ".json": from_huggingface_file, ".pkl": from_pickle}
+_SUFFIXES = (".txt", ".json", ".pkl", RANKS, ".model")
+"""The usual suffixes of files; a file is recognized by its content."""
 
 
 def open_tokenizer(
-    spec: str | os.PathLike[str],
+    spec: object,
     *,
     pattern: str | None = None,
     special_tokens: SpecialTokens | None = None,
 ) -> Tokenizer:
-    """Open the tokenizer that `spec` names.
+    """Open the tokenizer that `spec` names, or convert the object of another library.
 
     Args:
-        spec: a folder with tokenizer.txt, tokenizer.json or tokenizer.pkl, of which the first that
-            exists is read; or the output of a job, which has such a folder named `tokenizer`; or a
-            file that ends in .txt, .json, .pkl or .tiktoken, the latter optionally with its
-            pattern, as in ranks.tiktoken:gpt4; or, if no such file or folder exists, the name of
-            an encoding of tiktoken, such as "cl100k_base" or "gpt2", which tiktoken reads from its
-            cache, $TIKTOKEN_CACHE_DIR, or downloads.
-        pattern: for a .tiktoken file: a name of `nanotok_ray.counts.patterns.PATTERNS`, or a
+        spec: one of the following, of which the first that applies is used:
+
+            - an object: a `tokenizers.Tokenizer`, a fast tokenizer of transformers, or a
+              `tiktoken.Encoding`;
+            - the name of an encoding of tiktoken, such as "cl100k_base" or "gpt2", which tiktoken
+              reads from its cache, $TIKTOKEN_CACHE_DIR, or downloads;
+            - a file: tokenizer.txt, tokenizer.json, tokenizer.pkl, tekken.json, a SentencePiece
+              model, or ranks of tiktoken with their family or pattern, as in
+              tokenizer.model:llama3 or ranks.tiktoken:gpt4. The content decides, not the name;
+            - a folder with one of these files, or the output of a job, which has such a folder
+              named `tokenizer`;
+            - the name of a model of the Hugging Face hub with an optional revision, as in
+              Qwen/Qwen3-8B or Qwen/Qwen3-8B@main, from the local cache or, online, from the hub.
+        pattern: for ranks: a name of `FAMILIES` or of `nanotok_ray.counts.patterns.PATTERNS`, or a
             regular expression.
-        special_tokens: for a .tiktoken file: the id of each special token; names alone receive the
-            ids after the last rank.
+        special_tokens: for ranks: the id of each special token; names alone receive the ids after
+            the last rank. Default: those of the family.
 
     Raises:
-        TokenizerError: The tokenizer does not exist, is damaged, is not byte-level BPE, lacks a
-            pattern, has a pattern of its own, or cannot be downloaded; the message names the next
-            step.
+        TokenizerError: The tokenizer does not exist, is damaged, lacks a pattern, has a pattern of
+            its own, needs a package that is not installed, or cannot be downloaded; the message
+            names the next step.
         PatternError: The pattern is unknown or cannot be compiled here.
     """
+    given = Given(pattern=pattern, special_tokens=special_tokens)
+    if not isinstance(spec, str | os.PathLike):
+        given.check_unused("the object")
+        return Tokenizer(from_object(spec))
     if isinstance(spec, str) and is_tiktoken_name(spec):
-        _check_given(spec, pattern=pattern, special_tokens=special_tokens)
+        given.check_unused(spec)
         return _tiktoken_encoding(spec)
     path, path_pattern = path_and_pattern(os.fspath(spec))
     if path_pattern is not None:
-        _check_given(os.fspath(spec), pattern=pattern)
-        pattern = path_pattern
-    if path.endswith(RANKS):
-        return Tokenizer(_ranks_model(path, pattern, special_tokens))
-    _check_given(path, pattern=pattern, special_tokens=special_tokens)
+        if pattern is not None:
+            given.check_unused(os.fspath(spec))
+        given = replace(given, pattern=path_pattern)
     if is_file(path):
-        return Tokenizer(_READERS[Path(path).suffix](_bytes_of(path), name=path))
-    if Path(path).is_file():
-        raise TokenizerError(
-            f"{path} is not a tokenizer file: these end in {', '.join((*_READERS, RANKS))}; pass "
-            "one of these, or a folder that contains one"
-        )
+        return Tokenizer(_file_at(path).model(given))
+    given.check_unused(path)
+    if names_hub_model(path):
+        folder = hub_folder(path)
+        tokenizer = Tokenizer.load(folder)
+        tokenizer.origin = f"{path.partition('@')[0]}@{Path(folder).name}"
+        return tokenizer
     written = Folder(path).join(TOKENIZER_FOLDER)
     return Tokenizer.load(written if not has_files(path) and has_files(written) else path)
 
@@ -76,9 +97,7 @@ def is_file(spec: str) -> bool:
     (True, True, False)
     """
     path, _ = path_and_pattern(spec)
-    if path.endswith(RANKS):
-        return True
-    return Path(path).suffix in _READERS and not Path(path).is_dir()
+    return Path(path).is_file() or (path.endswith(_SUFFIXES) and not Path(path).is_dir())
 
 
 def is_tiktoken_name(spec: str) -> bool:
@@ -118,44 +137,29 @@ def _tiktoken_encoding(name: str) -> Tokenizer:
 
 
 def path_and_pattern(spec: str) -> tuple[str, str | None]:
-    """Return the path and the pattern of FILE.tiktoken:PATTERN.
+    """Return the path and the pattern of FILE.tiktoken:PATTERN or FILE:NAME.
 
-    >>> path_and_pattern("a/ranks.tiktoken:gpt4"), path_and_pattern("s3://bucket/folder")
-    (('a/ranks.tiktoken', 'gpt4'), ('s3://bucket/folder', None))
+    >>> path_and_pattern("a/ranks.tiktoken:gpt4"), path_and_pattern("a/tokenizer.model:llama3")
+    (('a/ranks.tiktoken', 'gpt4'), ('a/tokenizer.model', 'llama3'))
+    >>> path_and_pattern("s3://bucket/folder")
+    ('s3://bucket/folder', None)
     """
     path, suffix, pattern = spec.partition(f"{RANKS}:")
-    return (f"{path}{RANKS}", pattern) if suffix else (spec, None)
+    if suffix:
+        return f"{path}{RANKS}", pattern
+    path, _, name = spec.rpartition(":")
+    is_named = bool(path) and (name in FAMILIES or name in PATTERNS)
+    return (path, name) if is_named else (spec, None)
 
 
-def _ranks_model(path: str, pattern: str | None, special_tokens: SpecialTokens | None) -> Model:
-    if pattern is None:
-        raise TokenizerError(
-            f"{path} contains ranks and no pattern, which is needed to split texts: add its "
-            f"pattern, such as {path}:gpt4 ({', '.join(PATTERNS)}, or a regular expression); it "
-            "has no special tokens either"
-        )
-    pattern = resolve_pattern(pattern)
-    return from_rank_file(
-        _bytes_of(path), pattern=pattern, special_tokens=special_tokens or (), name=path
-    )
-
-
-def _check_given(path: str, **given: object) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise TokenizerError(
-                f"{name} is given, but {path} says its own: only a {RANKS} file lacks it; add "
-                "special tokens with Tokenizer.extended"
-            )
-
-
-def _bytes_of(path: str) -> bytes:
+def _file_at(path: str) -> TokenizerFile:
     folder, name = os.path.split(path)
     source = Folder(folder or ".", follow_links=True)
     size = source.size(name)
     if size is None:
         raise TokenizerError(f"there is no file {path}")
-    return checked_bytes(source, name, size=size)
+    data = checked_bytes(source, name, size=size)
+    return TokenizerFile(name=path, data=data, beside=files_beside(source))
 
 
 @lru_cache(maxsize=2)
@@ -188,5 +192,4 @@ def written_tokenizer(folder: str) -> Tokenizer:
             f"{there.join(READABLE_NAME)} is missing: the output is incomplete; run its job again, "
             "which writes the missing files"
         )
-    data = checked_bytes(there, READABLE_NAME, size=size)
-    return Tokenizer(from_readable(data, name=there.join(READABLE_NAME)))
+    return Tokenizer(read_readable(there, checked_bytes(there, READABLE_NAME, size=size)))

@@ -9,6 +9,7 @@ from typing import Final
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.file_model import DEFINING_FILES, FileModel
 from nanotok_ray.tokenizer.folder import (
     FILE_NAMES,
     differing_files,
@@ -85,7 +86,7 @@ def files_there(output: str) -> list[str]:
     return [name for name in names if folder.exists(name)]
 
 
-def files_of_others(model: Model, output: str) -> list[str]:
+def files_of_others(model: Model | FileModel, output: str) -> list[str]:
     """Return the names of existing files that differ from those that would be written.
 
     Raises:
@@ -95,7 +96,7 @@ def files_of_others(model: Model, output: str) -> list[str]:
     suffix = file_suffix(output)
     if suffix is None:
         return _differing_in(model, output)
-    data = _WRITERS[suffix](model)
+    data = _content(model, suffix)
     return [
         name
         for name in names
@@ -103,7 +104,9 @@ def files_of_others(model: Model, output: str) -> list[str]:
     ]
 
 
-def check_free(model: Model, output: str, *, advice: str = "name another --output") -> None:
+def check_free(
+    model: Model | FileModel, output: str, *, advice: str = "name another --output"
+) -> None:
     """Check that the output is empty or holds the same tokenizer.
 
     Raises:
@@ -117,7 +120,7 @@ def check_free(model: Model, output: str, *, advice: str = "name another --outpu
         )
 
 
-def check_folder(model: Model, folder: str, *, overwrite: bool) -> bool:
+def check_folder(model: Model | FileModel, folder: str, *, overwrite: bool) -> bool:
     """Check that a tokenizer can be written to a folder; return whether it replaces another one.
 
     Raises:
@@ -149,7 +152,7 @@ def remove_foreign_files(folder: str) -> None:
         there.remove(name)
 
 
-def _differing_in(model: Model, folder: str) -> list[str]:
+def _differing_in(model: Model | FileModel, folder: str) -> list[str]:
     there = Folder(folder)
     return [name for name in differing_files(model, folder) if there.exists(name)]
 
@@ -163,7 +166,7 @@ def _describe_folder(folder: str) -> str:
     return f"another tokenizer, of {there.num_ids:,} ids"
 
 
-def write_new(model: Model, output: str) -> None:
+def write_new(model: Model | FileModel, output: str) -> None:
     """Write the folder or the single file, unless it holds another tokenizer.
 
     Raises:
@@ -177,7 +180,7 @@ def write_new(model: Model, output: str) -> None:
         write_file(model, output)
 
 
-def write_file(model: Model, output: str) -> None:
+def write_file(model: Model | FileModel, output: str) -> None:
     """Write a single file atomically.
 
     Raises:
@@ -187,12 +190,26 @@ def write_file(model: Model, output: str) -> None:
     suffix = file_suffix(output)
     assert suffix is not None, "a folder is written by save_model"
     folder, (name,) = _folder_and_names(output)
-    folder.write_bytes(name, _WRITERS[suffix](model))
+    folder.write_bytes(name, _content(model, suffix))
+
+
+def _content(model: Model | FileModel, suffix: str) -> bytes:
+    """Return the single file of a tokenizer.
+
+    Raises:
+        TokenizerError: The file cannot hold this model.
+    """
+    if isinstance(model, FileModel):
+        raise TokenizerError(
+            f"a {suffix} file cannot represent a tokenizer that {model.description.file} defines: "
+            "pass a folder"
+        )
+    return _WRITERS[suffix](model)
 
 
 def _folder_and_names(output: str) -> tuple[Folder, tuple[str, ...]]:
     """Return the folder of an output and the names of its files."""
     if file_suffix(output) is None:
-        return Folder(output), FILE_NAMES
+        return Folder(output), tuple(dict.fromkeys((*FILE_NAMES, *DEFINING_FILES)))
     parent, slash, name = output.rpartition("/")
     return Folder(parent or slash or "."), (name,)

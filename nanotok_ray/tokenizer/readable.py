@@ -5,6 +5,7 @@ import hashlib
 import json
 
 from nanotok_ray.errors import TokenizerError, other_format
+from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.model import IN_ORDER, Model
 
 FIRST_LINE = "nanotok-tokenizer 1"
@@ -14,8 +15,10 @@ MAX_READABLE_BYTES = 64 << 20
 """Enough for about five million merges; a reader holds all lines of the file in memory."""
 
 
-def to_readable(model: Model) -> bytes:
-    """Return the readable file of a model."""
+def to_readable(model: Model | FileModel) -> bytes:
+    """Return the readable file of a model, or the description of the file that defines one."""
+    if isinstance(model, FileModel):
+        return model.description.to_bytes()
     in_order = model.byte_order == IN_ORDER
     lines = [
         FIRST_LINE if in_order else FIRST_LINE_WITH_BYTES,
@@ -30,7 +33,7 @@ def to_readable(model: Model) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode("ascii")
 
 
-def sha256_of(model: Model) -> str:
+def sha256_of(model: Model | FileModel) -> str:
     """Return the sha256 of the readable file of a model, in hex; it identifies the tokenizer."""
     return hashlib.sha256(to_readable(model)).hexdigest()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nanotok_ray.counts import SPLIT_PATTERN
 from nanotok_ray.errors import how_to_install
 from nanotok_ray.recipe import SPECIAL_TOKENS
-from nanotok_ray.tokenizer.folder import default_folder, load_model, save_for_nanochat
+from nanotok_ray.tokenizer.folder import default_folder, save_for_nanochat
 from nanotok_ray.tokenizer.foreign import from_encoding
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.tokenizer import CACHE_BYTES, Tokenizer
@@ -94,7 +94,7 @@ class RustBPETokenizer(Tokenizer):
         Raises:
             TokenizerError: No tokenizer exists, or it is damaged; the message names the next step.
         """
-        return cls(load_model(tokenizer_dir, check_pickle=True))
+        return cls(Tokenizer.load(tokenizer_dir).byte_level_model)
 
     @classmethod
     def from_pretrained(cls, tiktoken_name: str) -> "Self":
@@ -135,7 +135,7 @@ class RustBPETokenizer(Tokenizer):
         Raises:
             TokenizerError: Two ids have the same bytes, or too many ids are unused.
         """
-        save_for_nanochat(self.model, tokenizer_dir)
+        save_for_nanochat(self.byte_level_model, tokenizer_dir)
 
 
 def get_tokenizer() -> RustBPETokenizer:

@@ -17,12 +17,21 @@ from nanotok_ray import _core
 from nanotok_ray.chat import BatchRenderer
 from nanotok_ray.counts import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
-from nanotok_ray.documents import Documents, Nulls, batches_of, encode_texts, to_utf8
+from nanotok_ray.documents import (
+    Documents,
+    Nulls,
+    batches_of,
+    encode_texts,
+    offsets_of,
+    to_utf8,
+)
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import Gaps
 from nanotok_ray.recipe import SPECIAL_TOKENS
+from nanotok_ray.tokenizer.engines import LibraryEngine, engine_of
+from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.folder import load_model, save_model
-from nanotok_ray.tokenizer.foreign import from_encoding
+from nanotok_ray.tokenizer.foreign import of_encoding
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.output import check_folder, remove_foreign_files
 from nanotok_ray.tokenizer.pieces import EncodedText, Piece, Special, SpecialRules, offsets_in
@@ -50,32 +59,30 @@ class Tokenizer(Vocabulary, Rendering):
 
     def __init__(
         self,
-        model: Model,
+        model: Model | FileModel,
         *,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
-        """Build the tables of the core.
+        """Build the tables of the core, or open the library that encodes with the model.
 
         Each encoding thread caches the ids of spans, up to about `cache_bytes`.
 
         Raises:
             PatternError: The pattern cannot be compiled.
-            TokenizerError: The model was made with other Unicode tables than those of this build.
+            TokenizerError: The model was made with other Unicode tables than those of this build;
+                or the library is not installed, or refuses the file.
         """
-        if model.unicode_version != _core.UNICODE_VERSION:
+        if isinstance(model, Model) and model.unicode_version != _core.UNICODE_VERSION:
             raise TokenizerError(
                 f"the tokenizer was made with Unicode {model.unicode_version} and this build has "
                 f"{_core.UNICODE_VERSION}, so it would cut texts differently: install the "
                 "nanotok_ray that made it"
             )
         self.model = model
+        self.origin: str | None = None
+        """The model of the Hugging Face hub and its commit, if the tokenizer was opened by name."""
         self._cache_bytes = cache_bytes
-        self._encoder = _core.Encoder(
-            model.pattern,
-            model.merge_array,
-            byte_order=model.core_byte_order,
-            cache_bytes=cache_bytes,
-        )
+        self._encoder = self._encoder_of("spans")
 
     @classmethod
     def train_from_iterator(
@@ -128,14 +135,14 @@ class Tokenizer(Vocabulary, Rendering):
     ) -> "Self":
         """Read a tokenizer that `save` wrote; `folder` is a path or a URL.
 
-        If tokenizer.txt does not exist, tokenizer.json of Hugging Face or tokenizer.pkl of
-        nanochat is read (a pickle is never executed); `nanotok_ray.open_tokenizer` reads more
-        formats. A pickle beside the file that is read must hold the same tokenizer. `cache_bytes`
-        is that of the class.
+        If tokenizer.txt does not exist, tokenizer.json of Hugging Face, tokenizer.pkl of nanochat
+        (a pickle is never executed), tekken.json of Mistral or tokenizer.model of SentencePiece is
+        read; `nanotok_ray.open_tokenizer` reads more formats. A pickle beside the file that is read
+        must hold the same tokenizer. `cache_bytes` is that of the class.
 
         Raises:
-            TokenizerError: No tokenizer exists, it is damaged, it is not byte-level BPE, or
-                tokenizer.pkl holds another one; the message names the next step.
+            TokenizerError: No tokenizer exists, it is damaged, the package that it needs is not
+                installed, or tokenizer.pkl holds another one; the message names the next step.
             PatternError: The pattern of a tokenizer of another tool cannot be compiled here.
         """
         return cls(load_model(folder, check_pickle=True), cache_bytes=cache_bytes)
@@ -153,11 +160,11 @@ class Tokenizer(Vocabulary, Rendering):
         True
 
         Raises:
-            TokenizerError: The object is not an encoding of tiktoken, or its ids of text do not
-                begin with the 256 bytes, have gaps, or cannot all be reached by merging.
+            TokenizerError: The object is not an encoding of tiktoken, its ids of text have gaps, or
+                the core cannot be shown to return the same ids.
             PatternError: The pattern cannot be compiled here.
         """
-        return cls(from_encoding(encoding), cache_bytes=cache_bytes)
+        return cls(of_encoding(encoding), cache_bytes=cache_bytes)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write tokenizer.txt, and the files that nanochat, tiktoken and Hugging Face read.
@@ -193,7 +200,8 @@ class Tokenizer(Vocabulary, Rendering):
             TokenizerError: The size exceeds that of this tokenizer, or is too small for 256 bytes
                 and the special tokens.
         """
-        return type(self)(self.model.truncated(vocab_size), cache_bytes=self._cache_bytes)
+        smaller = self.byte_level_model.truncated(vocab_size)
+        return type(self)(smaller, cache_bytes=self._cache_bytes)
 
     def extended(self, names: Sequence[str]) -> "Self":
         """Return the tokenizer with more special tokens; all existing ids stay the same.
@@ -209,7 +217,11 @@ class Tokenizer(Vocabulary, Rendering):
             TokenizerError: `names` is a single string, or contains an invalid name.
         """
         model = self.model.extended(names)
-        return self if model is self.model else type(self)(model, cache_bytes=self._cache_bytes)
+        if model is self.model:
+            return self
+        extended = type(self)(model, cache_bytes=self._cache_bytes)
+        extended.origin = self.origin
+        return extended
 
     @overload
     def encode(
@@ -311,7 +323,16 @@ class Tokenizer(Vocabulary, Rendering):
         >>> tokenizer.encode_with_offsets("hellé")
         EncodedText(ids=[257, 108, 195, 169], byte_offsets=[(0, 3), (3, 4), (4, 5), (5, 6)],
         char_offsets=[(0, 3), (3, 4), (4, 5), (4, 5)])
+
+        Raises:
+            TokenizerError: The tokenizer changes texts, for example by Unicode normalization; or as
+                for `encode`.
         """
+        if isinstance(self.model, FileModel) and not self.model.is_lossless:
+            raise TokenizerError(
+                f"{self.model.description.file} changes texts before it splits them, so its ids "
+                "have no positions in a text"
+            )
         ids = self.encode(
             text, allowed_special=allowed_special, disallowed_special=disallowed_special
         )
@@ -374,17 +395,22 @@ class Tokenizer(Vocabulary, Rendering):
         after: Sequence[int] = (),
         num_threads: int = 1,
         gaps: Gaps = "spans",
+        recognize: bool = False,
     ) -> tuple[Ids, Offsets]:
         """Return all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
 
         `before` and `after` are ids that surround the ids of every document. Text that the pattern
-        does not match becomes a span of its own, or raises an error with `gaps="error"`.
+        does not match becomes a span of its own, or raises an error with `gaps="error"`. With
+        `recognize`, a text can spell special tokens, as in the library that defines the tokenizer;
+        for tokenizers of this project and of tiktoken, that is `allowed_special="all"`.
 
         Raises:
             SplitError: The regex engine gave up on a document, or a document has a gap and `gaps`
                 is "error".
         """
         encoder = self._encoder if gaps == "spans" else self._strict_encoder
+        if recognize:
+            return self._encode_recognized(documents, before=before, after=after)
         return encoder.encode_batch(
             documents.data,
             documents.offsets,
@@ -413,14 +439,18 @@ class Tokenizer(Vocabulary, Rendering):
     def __hash__(self) -> int:
         return hash(self.model)
 
-    def __reduce__(self) -> "tuple[type[Self], tuple[Model]]":
+    def __reduce__(self) -> "tuple[type[Self], tuple[Model | FileModel]]":
         return type(self), (self.model,)
 
     def __repr__(self) -> str:
-        return (
-            f"<Tokenizer {self.sha256[:16]}: {len(self.model.merges):,} merges, "
-            f"{len(self.model.special_tokens):,} special tokens, {len(self):,} ids>"
-        )
+        tokens = f"{len(self.model.special_tokens):,} special tokens, {len(self):,} ids"
+        if isinstance(self.model, FileModel):
+            described = self.model.description
+            return (
+                f"<Tokenizer {self.sha256[:16]}: {described.file}, engine {described.engine}, "
+                f"{tokens}>"
+            )
+        return f"<Tokenizer {self.sha256[:16]}: {len(self.model.merges):,} merges, {tokens}>"
 
     def _rules(self, allowed: Special | None, disallowed: Special | None) -> SpecialRules:
         return SpecialRules(self.model.special_tokens, allowed=allowed, disallowed=disallowed)
@@ -442,6 +472,26 @@ class Tokenizer(Vocabulary, Rendering):
         for pieces in texts:
             parts = ([special[piece]] if is_special else next(rows) for piece, is_special in pieces)
             yield [*chain.from_iterable(parts)]
+
+    def _encode_recognized(
+        self, documents: Documents, *, before: Sequence[int], after: Sequence[int]
+    ) -> tuple[Ids, Offsets]:
+        """Return the ids of texts in which names of special tokens become their ids."""
+        if isinstance(self.model, FileModel) and self.model.has_library:
+            return self._recognizer.encode_batch(
+                documents.data,
+                documents.offsets,
+                before=before,
+                after=after,
+                wide=self._is_wide,
+            )
+        rules = self._rules("all", None)
+        texts = [[*rules.pieces(text.decode(errors="replace"))] for text in documents]
+        rows = self._encode_lists(texts, 1)
+        parts = [np.array([*before, *row, *after], dtype=self.model.id_dtype) for row in rows]
+        lengths = np.array([len(part) for part in parts], dtype=np.int64)
+        ids: Ids = np.concatenate([np.zeros(0, dtype=self.model.id_dtype), *parts])
+        return ids, offsets_of(lengths)
 
     def _encode_texts(self, texts: list[str], num_threads: int) -> Iterator[list[int]]:
         try:
@@ -468,15 +518,29 @@ class Tokenizer(Vocabulary, Rendering):
             return ids
 
     @cached_property
-    def _strict_encoder(self) -> _core.Encoder:
+    def _recognizer(self) -> LibraryEngine:
+        """The library, with which texts can spell special tokens."""
+        assert isinstance(self.model, FileModel), "a model has no file of a library"
+        return engine_of(self.model, recognize=True)
+
+    @cached_property
+    def _strict_encoder(self) -> _core.Encoder | LibraryEngine:
         """The encoder that refuses gaps; it has tables of its own, so it is built on first use."""
-        return _core.Encoder(
-            self.model.pattern,
-            self.model.merge_array,
-            gaps="error",
-            byte_order=self.model.core_byte_order,
-            cache_bytes=self._cache_bytes,
-        )
+        return self._encoder_of("error")
+
+    def _encoder_of(self, gaps: Gaps) -> _core.Encoder | LibraryEngine:
+        model, cache_bytes = self.model, self._cache_bytes
+        if isinstance(model, Model):
+            return _core.Encoder(
+                model.pattern,
+                model.merge_array,
+                gaps=gaps,
+                byte_order=model.core_byte_order,
+                cache_bytes=cache_bytes,
+            )
+        if model.tables is not None:
+            return model.tables.encoder(gaps=gaps, cache_bytes=cache_bytes)
+        return engine_of(model)
 
     def _number(self, token: int | str) -> int:
         return token if isinstance(token, int) else self.encode_special(token)

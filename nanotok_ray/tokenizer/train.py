@@ -173,7 +173,7 @@ class LearnedTokenizer:
         """The merges, the count of each, and the reason why learning ended."""
         merges = self.report.merges
         return Learned(
-            merges=self.tokenizer.model.merge_array,
+            merges=self.tokenizer.byte_level_model.merge_array,
             counts=np.array(merges.count, dtype=np.uint64),
             applied=np.array(merges.applied, dtype=np.uint64),
             stop_reason=self.stop_reason,
@@ -218,7 +218,7 @@ class LearnedTokenizer:
             TokenizerError: The size exceeds that of the tokenizer, or is too small for 256 bytes
                 and the special tokens.
         """
-        model = self.tokenizer.model.without(self.extended).truncated(vocab_size)
+        model = self.tokenizer.byte_level_model.without(self.extended).truncated(vocab_size)
         return replace(
             self,
             tokenizer=Tokenizer(model.extended(self.extended)),

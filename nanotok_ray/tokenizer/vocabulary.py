@@ -8,9 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.documents import Documents, to_utf8, type_of
-from nanotok_ray.errors import UnknownTokenError
+from nanotok_ray.documents import Documents, as_documents, to_utf8, type_of
+from nanotok_ray.errors import TokenizerError, UnknownTokenError
+from nanotok_ray.tokenizer.decoders import PieceDecoder, TextDecoder
+from nanotok_ray.tokenizer.engines import engine_of
+from nanotok_ray.tokenizer.file_model import SENTENCEPIECE_FILE, FileModel
 from nanotok_ray.tokenizer.huggingface import spell
+from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.nanochat_files import ENCODING_NAME
 from nanotok_ray.tokenizer.readable import sha256_of
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, is_plain, required
@@ -18,8 +22,6 @@ from nanotok_ray.tokenizer.rendering import Ids, Offsets, is_plain, required
 if TYPE_CHECKING:
     import pyarrow as pa
     import tiktoken
-
-    from nanotok_ray.tokenizer.model import Model
 
 _MANY_IDS = 8
 """Below this number of ids, decoding in Python is faster than a call of the core."""
@@ -31,22 +33,59 @@ _NAMES = 20
 class Vocabulary:
     """The part of a tokenizer that depends only on the model: tokens by id, ids by token."""
 
-    model: "Model"
+    model: Model | FileModel
+
+    @property
+    def byte_level_model(self) -> Model:
+        """The model of byte-level BPE with ids in the order of the merges.
+
+        Raises:
+            TokenizerError: A file of another tool defines the tokenizer.
+        """
+        if isinstance(self.model, FileModel):
+            raise TokenizerError(
+                f"{self.model.description.file} defines this tokenizer: only byte-level BPE with "
+                "ids in the order of its merges has one pattern, can be truncated, and can be "
+                "written in other formats"
+            )
+        return self.model
 
     @property
     def merges(self) -> list[tuple[int, int]]:
-        """The pair of each merge, in order; merge k makes id 256 + k."""
-        return list(self.model.merges)
+        """The pair of each merge, in order; merge k makes id 256 + k.
+
+        Empty if a file of another tool defines the tokenizer.
+        """
+        return list(self.model.merges) if isinstance(self.model, Model) else []
 
     @property
     def pattern(self) -> str:
-        """The regular expression that splits texts into spans."""
-        return self.model.pattern
+        """The regular expression that splits texts into spans.
+
+        Raises:
+            TokenizerError: A file of another tool defines the tokenizer.
+        """
+        return self.byte_level_model.pattern
 
     @property
-    def engine(self) -> Literal["lexer", "table", "regex"]:
-        """The implementation that splits text, from fastest to slowest; the spans are the same."""
-        return _core.Splitter(self.pattern).engine
+    def engine(self) -> Literal["lexer", "table", "regex", "tokenizers", "sentencepiece"]:
+        """What splits text: an implementation of the core, from fastest to slowest, or a library.
+
+        The implementations of the core return the same spans.
+        """
+        if isinstance(self.model, Model):
+            return _core.Splitter(self.model.pattern).engine
+        if self.model.tables is not None:
+            return _core.Splitter(self.model.tables.pattern).engine
+        return engine_of(self.model).name
+
+    @property
+    def engine_version(self) -> str | None:
+        """The library that encodes, with its version; None if the core encodes."""
+        if isinstance(self.model, Model) or self.model.tables is not None:
+            return None
+        library = engine_of(self.model)
+        return f"{library.name} {library.version}"
 
     @cached_property
     def sha256(self) -> str:
@@ -57,16 +96,28 @@ class Vocabulary:
         """Return the same tokenizer as tiktoken's class.
 
         Raises:
-            TokenizerError: Two ids have the same bytes.
+            TokenizerError: Two ids have the same bytes, or the tokenizer is that of a
+                tokenizer.json or of a SentencePiece model.
         """
         import tiktoken  # noqa: PLC0415 - 0.1 s, and not every user needs it
 
+        pattern, ranks = self._ranks()
         return tiktoken.Encoding(
             ENCODING_NAME,
-            pat_str=self.pattern,
-            mergeable_ranks=self.model.ranks(),
+            pat_str=pattern,
+            mergeable_ranks=ranks,
             special_tokens=self.special_tokens,
         )
+
+    def _ranks(self) -> tuple[str, dict[bytes, int]]:
+        """Return the pattern, and the id of each token of text."""
+        if isinstance(self.model, FileModel) and not self.model.has_library:
+            tables = self.model.tables
+            assert tables is not None, "no library encodes with ranks"
+            assert isinstance(tables.pattern, str), "files of ranks have one pattern"
+            return tables.pattern, {t: number for number, t in self.model.text_tokens.items() if t}
+        model = self.byte_level_model
+        return model.pattern, model.ranks()
 
     @property
     def special_tokens(self) -> dict[str, int]:
@@ -75,8 +126,8 @@ class Vocabulary:
 
     @property
     def num_text_ids(self) -> int:
-        """The number of ids that texts produce: 256 bytes and the merges; special tokens follow."""
-        return 256 + len(self.model.merges)
+        """The number of ids that texts produce; in a learned tokenizer, special tokens follow."""
+        return len(self.model.text_tokens)
 
     def get_vocab_size(self) -> int:
         """Return the highest id + 1, special tokens included."""
@@ -108,7 +159,7 @@ class Vocabulary:
         >>> vocab["Ġthe"], vocab["a"], vocab["<|bos|>"]
         (258, 97, 259)
         """
-        tokens = reversed([*enumerate(self.model.tokens)])
+        tokens = reversed([*self.model.text_tokens.items()])
         return {spell(token): number for number, token in tokens} | self.special_tokens
 
     def token_to_id(self, token: str) -> int | None:
@@ -167,6 +218,8 @@ class Vocabulary:
             KeyError, TypeError: As for `decode`.
         """
         row = _row_of(ids)
+        if isinstance(self.model, FileModel):
+            return self._decoder.decode(np.asarray(row, dtype=np.uint32))
         if isinstance(row, np.ndarray):
             if row.size >= _MANY_IDS and is_plain(row):
                 return self._decoder.decode(row)
@@ -219,10 +272,19 @@ class Vocabulary:
         return self.decode([token_id])
 
     @cached_property
-    def _decoder(self) -> _core.Decoder:
-        """The table of spellings, which is built only when many ids are decoded."""
-        names = [(number, name) for name, number in self.model.special_tokens.items()]
-        return _core.Decoder(self.model.merge_array, names, byte_order=self.model.core_byte_order)
+    def _decoder(self) -> _core.Decoder | TextDecoder:
+        """The table of spellings, which is built only when many ids are decoded, or a library."""
+        model = self.model
+        if isinstance(model, Model):
+            names = [(number, name) for name, number in model.special_tokens.items()]
+            return _core.Decoder(model.merge_array, names, byte_order=model.core_byte_order)
+        if model.description.file == SENTENCEPIECE_FILE:
+            return PieceDecoder(model)
+        if model.tables is None:
+            return engine_of(model)
+        tokens = as_documents([*self._spelling.values()])
+        numbers = np.array([*self._spelling], dtype=np.uint32)
+        return _core.Decoder.of_tokens(numbers, tokens.data, tokens.offsets)
 
     @cached_property
     def _ids_of_names(self) -> Mapping[str, int]:
@@ -231,13 +293,13 @@ class Vocabulary:
     @cached_property
     def _numbers(self) -> Mapping[bytes, int]:
         """The id of each token by its bytes; the lowest if several have the same bytes."""
-        return {token: number for number, token in reversed([*enumerate(self.model.tokens)])}
+        return {token: number for number, token in reversed([*self.model.text_tokens.items()])}
 
     @cached_property
     def _spelling(self) -> Mapping[int, bytes]:
         """The bytes of every id; for a special token, its name."""
         names = {number: name.encode() for name, number in self.model.special_tokens.items()}
-        return dict(enumerate(self.model.tokens)) | names
+        return {**self.model.text_tokens, **names}
 
 
 def _row_of(ids: Any) -> "NDArray[Any] | list[int]":  # noqa: ANN401 - what was given

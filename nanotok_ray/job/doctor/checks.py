@@ -68,7 +68,14 @@ def _check_tokenizer(path: str) -> CheckResult:
     except (NanotokError, OSError) as error:
         advice = "fix tokenizer.path in the recipe"
         return failure(name, str(error), advice)
-    return passed(name, f"{path}: {tokenizer.get_vocab_size():,} ids")
+    found = f"{path}: {tokenizer.get_vocab_size():,} ids"
+    if tokenizer.engine_version is None:
+        return passed(name, found)
+    advice = (
+        f"{tokenizer.engine_version} encodes, which is slower than the core and has no limit of "
+        "steps: limits.slice_deadline ends a slice that takes too long"
+    )
+    return warning(name, found, advice)
 
 
 def run_checks(

@@ -1,11 +1,15 @@
-"""Cross-check of ids with tiktoken, an encoder that shares no code with this project."""
+"""Cross-check of ids with an encoder that shares no code with this project.
+
+It is the library that defines the file of a tokenizer, and tiktoken for all others.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.errors import SplitError, TokenizerError
+from nanotok_ray.tokenizer import FileModel, Model, Tokenizer, engine_of
 
 if TYPE_CHECKING:
     import tiktoken
@@ -22,15 +26,72 @@ class NoCrossCheckError(Exception):
     """A text cannot be cross-checked; the message is the reason, which the record counts."""
 
 
+class CrossCheck(Protocol):
+    """Another encoder with the same tokenizer."""
+
+    @property
+    def name(self) -> str:
+        """The name of the library."""
+
+    def ids(self, text: str) -> list[int]:
+        """Return the library's ids of a text.
+
+        Raises:
+            NoCrossCheckError: The library cannot encode the text.
+        """
+
+    def check_rule(self, *texts: str) -> None:
+        """Check that the library must return the same ids for some texts.
+
+        Raises:
+            NoCrossCheckError: The ids can differ although both are correct.
+        """
+
+
+def cross_check_of(tokenizer: Tokenizer, *, recognize: bool) -> CrossCheck:
+    """Return the other encoder of a tokenizer; with `recognize`, texts can spell special tokens."""
+    model = tokenizer.model
+    if isinstance(model, FileModel) and model.has_library:
+        return LibraryCrossCheck(model, recognize=recognize)
+    return TiktokenCrossCheck(tokenizer, recognize=recognize)
+
+
+class LibraryCrossCheck:
+    """The library that defines the file of a tokenizer."""
+
+    def __init__(self, model: FileModel, *, recognize: bool) -> None:
+        """Store the tokenizer, which the library opens with the first text."""
+        self._engine = engine_of(model, recognize=recognize)
+        self.name = self._engine.name
+
+    def ids(self, text: str) -> list[int]:
+        """Return the library's ids of a text.
+
+        Raises:
+            NoCrossCheckError: The library is not installed, or cannot encode the text.
+        """
+        try:
+            return self._engine.encode_text(text)
+        except SplitError as error:
+            raise NoCrossCheckError(error.reason) from None
+        except TokenizerError:
+            raise NoCrossCheckError(f"{self.name} is not installed") from None
+
+    def check_rule(self, *texts: str) -> None:
+        """Accept no other ids than those of the library, which defines them."""
+
+
 class TiktokenCrossCheck:
     """tiktoken with the merges of a tokenizer."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    name = "tiktoken"
+
+    def __init__(self, tokenizer: Tokenizer, *, recognize: bool = False) -> None:
         """Build tiktoken's tables, which takes 0.1 s for 32,768 ids."""
-        self._model = tokenizer.model
+        self._model, self._recognize = tokenizer.model, recognize
         self._encoding: tiktoken.Encoding | None = None
         self._reason = ""
-        if self._model.duplicates():
+        if isinstance(self._model, Model) and self._model.duplicates():
             self._reason = SHARED_BYTES
             return
         try:
@@ -45,7 +106,9 @@ class TiktokenCrossCheck:
             self._reason = PANIC
 
     def ids(self, text: str) -> list[int]:
-        """Return tiktoken's ids of a text; names of special tokens are text.
+        """Return tiktoken's ids of a text.
+
+        Names of special tokens are text, unless `recognize` is set.
 
         Raises:
             NoCrossCheckError: tiktoken cannot encode the text.
@@ -53,6 +116,8 @@ class TiktokenCrossCheck:
         if self._encoding is None:
             raise NoCrossCheckError(self._reason)
         try:
+            if self._recognize:
+                return self._encoding.encode(text, allowed_special="all")
             return self._encoding.encode_ordinary(text)
         except BaseException as error:
             if not _is_panic(error):
@@ -79,6 +144,8 @@ class TiktokenCrossCheck:
 
     @cached_property
     def _is_learned(self) -> bool:
+        if isinstance(self._model, FileModel):
+            return True  # its ranks are tiktoken's own rule
         ranks, tokens = self._model.ranks(), self._model.tokens
         return all(
             _parts(tokens[number], ranks, below=number) == [tokens[left], tokens[right]]

@@ -1,8 +1,9 @@
 """The check of a document: compares its ids, mask and images with its text.
 
-Ids are decoded by a table and compared with tiktoken's; conversations and vision documents are
-rendered by the reference implementation of their dialect. The encoder and the renderer are not
-used.
+Ids are decoded by a table and compared with those of another library; conversations and vision
+documents are rendered by the reference implementation of their dialect. The encoder and the
+renderer are not used. Ids of a tokenizer that changes texts do not decode to them, and are compared
+only with those of the library.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,10 +17,10 @@ from nanotok_ray import _core
 from nanotok_ray.chat import Segment, compose, segments_of
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
-from nanotok_ray.formats import DocumentBatch, Ids, Mask, ShardSettings
-from nanotok_ray.shards.check.cross_check import NoCrossCheckError, TiktokenCrossCheck
+from nanotok_ray.formats import RECOGNIZE, DocumentBatch, Ids, Mask, ShardSettings
+from nanotok_ray.shards.check.cross_check import CrossCheck, NoCrossCheckError, cross_check_of
 from nanotok_ray.shards.settings import CheckedCount, dialect_of
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.tokenizer import FileModel, Tokenizer
 
 WINDOW_BYTES = 64 << 10
 """Of a longer text only a part of this size is checked and counted."""
@@ -30,10 +31,12 @@ MAX_CONVERSATION = 1 << 20
 LONG_SPAN = "a span above 64 KiB"
 LOOKS_FURTHER = "the pattern looks past the piece"
 LONG_CONVERSATION = "a conversation above 1 MiB"
+LONG_DOCUMENT = "a document above 1 MiB"
 
 OTHER_TEXT = "its ids do not decode to it"
 OTHER_MASK = "its mask is another, or special tokens are where it has text"
-OTHER_IDS = "rendered with tiktoken it has other ids or another mask"
+
+OTHER_IDS = "rendered with {} it has other ids or another mask"
 
 _BLOCK = 1 << 16  # ids; a list of this length needs little memory
 _SEED_BYTES = 1 << 20  # bytes of a long document that determine the position of the window
@@ -44,14 +47,17 @@ _MIDDLE = 4096
 class CheckTables:
     """The tables of a tokenizer that the check needs."""
 
-    num_tokens: int
-    """Ids below this number are those of text."""
+    is_special: npt.NDArray[np.bool_]
+    """Whether an id is that of a special token."""
+    is_lossless: bool
+    """Whether ids decode to the text that they were made of."""
     lengths: npt.NDArray[np.int32]
     """Number of bytes of each id; for a special token, of its name."""
     spelling: dict[int, bytes]
     """Bytes of every id; for a special token, its name."""
-    splitter: _core.Splitter
-    cross_check: TiktokenCrossCheck
+    splitter: _core.Splitter | None
+    """The splitter of the core, if it encodes."""
+    cross_check: CrossCheck
 
     def spelled(self, ids: Ids) -> bytes:
         """Return the bytes of ids.
@@ -68,19 +74,24 @@ class CheckTables:
 
 
 @lru_cache(maxsize=2)
-def check_tables(tokenizer: Tokenizer) -> CheckTables:
+def check_tables(tokenizer: Tokenizer, *, recognize: bool) -> CheckTables:
     """Build the tables, or return the cached ones of one of the last two tokenizers."""
     model = tokenizer.model
     special = {number: name.encode() for name, number in model.special_tokens.items()}
     lengths = model.token_lengths()
     for number, name in special.items():
         lengths[number] = len(name)
+    if isinstance(model, FileModel):
+        pattern = None if model.tables is None else model.tables.pattern
+    else:
+        pattern = model.pattern
     return CheckTables(
-        num_tokens=len(model.tokens),
+        is_special=model.special_flags(),
+        is_lossless=not isinstance(model, FileModel) or model.is_lossless,
         lengths=lengths,
-        spelling=dict(enumerate(model.tokens)) | special,
-        splitter=_core.Splitter(model.pattern),
-        cross_check=TiktokenCrossCheck(tokenizer),
+        spelling={**model.text_tokens, **special},
+        splitter=None if pattern is None else _core.Splitter(pattern),
+        cross_check=cross_check_of(tokenizer, recognize=recognize),
     )
 
 
@@ -102,7 +113,8 @@ class DocumentCheck:
         self.kind, self.settings, self.tokenizer = kind, settings, tokenizer
         self.count = CheckedCount()
         self._max_conversation = max_conversation
-        self._tables = check_tables(tokenizer)
+        self._recognizes = settings.special_text == RECOGNIZE
+        self._tables = check_tables(tokenizer, recognize=self._recognizes)
         self._before = tuple(map(tokenizer.encode_special, settings.prepend))
         self._after = tuple(map(tokenizer.encode_special, settings.append))
         self._cut_at = settings.max_tokens if settings.too_long == "cut" else None
@@ -143,7 +155,10 @@ class DocumentCheck:
         return problem
 
     def differing_texts(self, texts: Documents, documents: DocumentBatch) -> npt.NDArray[np.int64]:
-        """Return the indexes of texts that differ from their decoded ids; without tiktoken."""
+        """Return the indexes of texts that differ from their decoded ids.
+
+        Those of a tokenizer that changes texts are encoded again by the library.
+        """
         ids, lengths, positions = documents.ids, documents.lengths, documents.positions
         size = len(self._before) + len(self._after)
         if (lengths < size).any():
@@ -151,13 +166,47 @@ class DocumentCheck:
         wrong, is_text = self._surrounded(ids, positions[:-1], positions[1:])
         inner = ids[is_text] if size else ids
         bounds = offsets_of(lengths - size)
+        if not self._tables.is_lossless:
+            return np.flatnonzero(wrong | self._encoded_otherwise(inner, bounds, texts))
         # The name of a special token and the token itself are decoded to the same bytes.
-        special = np.flatnonzero(inner >= self._tables.num_tokens)
-        if len(special):
+        special = np.flatnonzero(self._is_special(inner))
+        if len(special) and not self._recognizes:
             wrong[np.searchsorted(bounds, special, side="right") - 1] = True
-            inner = np.where(inner >= self._tables.num_tokens, inner.dtype.type(0), inner)
+            inner = np.where(self._is_special(inner), inner.dtype.type(self._text_id), inner)
         decoded = Documents.from_arrow(self.tokenizer.decode_batch(inner, bounds, as_bytes=True))
         return np.flatnonzero(wrong | unequal(decoded, texts))
+
+    def _is_special(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Return for each id whether it is not one of a text."""
+        flags = self._tables.is_special
+        is_special: npt.NDArray[np.bool_] = flags[np.minimum(ids, len(flags) - 1)]
+        return is_special | (ids >= len(flags))
+
+    @property
+    def _text_id(self) -> int:
+        """An id of text."""
+        return next(iter(self.tokenizer.model.text_tokens))
+
+    def _encoded_otherwise(
+        self, ids: Ids, bounds: npt.NDArray[np.int64], texts: Documents
+    ) -> npt.NDArray[np.bool_]:
+        """Return for each text whether the library gives other ids."""
+        return np.array(
+            [
+                not self._is_encoded(texts[number], ids[bounds[number] : bounds[number + 1]])
+                for number in range(len(texts))
+            ],
+            dtype=np.bool_,
+        )
+
+    def _is_encoded(self, text: bytes, ids: Ids) -> bool:
+        """Return whether ids are those of the library, or whether it cannot say."""
+        try:
+            expected = self._tables.cross_check.ids(text.decode(errors="replace"))
+        except NoCrossCheckError as reason:
+            self.count.not_encoded_again[str(reason)] += 1
+            return True
+        return np.array_equal(expected, ids)
 
     def _surrounded(
         self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
@@ -180,19 +229,33 @@ class DocumentCheck:
             prepended, appended = list(self.settings.prepend), list(self.settings.append)
             return f"its ids are not within {prepended} and {appended}"
         text_ids = ids[first:end]
-        if len(text_ids) and int(text_ids.max()) >= self._tables.num_tokens:
-            return f"its ids hold {int(text_ids.max())}, which is not an id of text"
+        special = text_ids[self._is_special(text_ids)]
+        if len(special) and not self._recognizes:
+            return f"its ids hold {int(special.max())}, which is not an id of text"
+        if not self._tables.is_lossless or self._tables.splitter is None:
+            return self._library_problem(document, text_ids)
         num_bytes = self._tables.size(text_ids)
         if num_bytes != len(document):
             return f"its ids stand for {num_bytes:,} bytes, it has {len(document):,}"
         return self._window_problem(document, text_ids)
 
+    def _library_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
+        """Compare ids that do not decode to the text with those of the library."""
+        if len(document) > MAX_CONVERSATION:
+            raise NoCrossCheckError(LONG_DOCUMENT)
+        expected = self._tables.cross_check.ids(document.tobytes().decode(errors="replace"))
+        if expected == text_ids.tolist():
+            return None
+        return f"{self._tables.cross_check.name} gives other ids"
+
     def _window_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
         """Compare all of a document, or the whole spans of a long one that fit the window."""
+        splitter = self._tables.splitter
+        assert splitter is not None, "ids that decode to the text are those of the core"
         edges = np.array([0, len(document)], dtype=np.int64)
         if len(document) > WINDOW_BYTES:
             start = _window_start(document)
-            edges = self._tables.splitter.boundaries(document, start, WINDOW_BYTES)
+            edges = splitter.boundaries(document, start, WINDOW_BYTES)
         start, stop = int(edges[0]), int(edges[-1])
         if start == stop and len(document):
             return self._middle_problem(document, text_ids)
@@ -209,10 +272,11 @@ class DocumentCheck:
             return None
         self._tables.cross_check.check_rule(text)
         if len(piece) < len(document):
-            alone = self._tables.splitter.boundaries(np.frombuffer(piece, np.uint8), 0, len(piece))
+            alone = splitter.boundaries(np.frombuffer(piece, np.uint8), 0, len(piece))
             if not np.array_equal(alone, edges - start):
                 raise NoCrossCheckError(LOOKS_FURTHER)
-        return f"tiktoken gives other ids for its bytes {start} to {stop}"
+        name = self._tables.cross_check.name
+        return f"{name} gives other ids for its bytes {start} to {stop}"
 
     def _middle_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str:
         """Decode tokens in the middle of a document that has no short span."""
@@ -239,7 +303,9 @@ class DocumentCheck:
             return f"the plain reading refuses it: {reason_of(error)}"
         spans = [] if images is None else [(start, end) for start, end in images.tolist()]
         sizes = [segment.count for segment in segments if segment.role == "image"]
-        problem = self._decoded_problem(segments, ids, mask) or self._policy_problem(ids, mask)
+        problem = self._policy_problem(ids, mask)
+        if self._tables.is_lossless:
+            problem = self._decoded_problem(segments, ids, mask) or problem
         if problem is not None:
             return problem
         if [end - start for start, end in spans] != sizes:
@@ -267,7 +333,7 @@ class DocumentCheck:
             np.array([segment.mask | segment.is_special << 1 for segment in segments], np.uint8),
             np.array(sizes, np.int64),
         )
-        special = (ids >= self._tables.num_tokens).astype(np.uint8) << np.uint8(1)
+        special = self._is_special(ids).astype(np.uint8) << np.uint8(1)
         flags = np.repeat(special | mask, self._tables.lengths[ids])
         return None if np.array_equal(flags, expected) else OTHER_MASK
 
@@ -283,22 +349,22 @@ class DocumentCheck:
     def _composed_problem(
         self, segments: Sequence[Segment], ids: Ids, mask: Mask, images: list[tuple[int, int]]
     ) -> str | None:
-        """Compare ids, mask and images with those computed from tiktoken's ids of the segments."""
+        """Compare ids, mask and images with those made of the library's ids of the segments."""
         texts = [to_utf8(part.text).decode() for part in segments if not part.is_special]
         if sum(map(len, texts)) > self._max_conversation:
             raise NoCrossCheckError(LONG_CONVERSATION)
-        tiktoken, waiting = self._tables.cross_check, iter(texts)
+        other, waiting = self._tables.cross_check, iter(texts)
         expected = compose(
-            lambda _: tiktoken.ids(next(waiting)), self.tokenizer.encode_special, segments
+            lambda _: other.ids(next(waiting)), self.tokenizer.encode_special, segments
         )
         limit = self._cut_at
         is_equal = (ids.tolist(), mask.tolist()) == (expected.ids[:limit], expected.mask[:limit])
         if is_equal and images == expected.images:
             return None
-        tiktoken.check_rule(*texts)
+        other.check_rule(*texts)
         if is_equal:
-            return f"its images are at {images}, rendered with tiktoken at {expected.images}"
-        return OTHER_IDS
+            return f"its images are at {images}, rendered with {other.name} at {expected.images}"
+        return OTHER_IDS.format(other.name)
 
 
 def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:

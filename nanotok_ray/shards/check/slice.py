@@ -27,7 +27,7 @@ from nanotok_ray.shards.settings import Vocabulary, dialect_of
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Model, expected_tokenizer
+from nanotok_ray.tokenizer import IdTable, expected_tokenizer
 
 Depth = Literal["sample", "full"]
 """The documents of a slice that are compared with the source: a sample, or all."""
@@ -68,7 +68,7 @@ def work_of(
     expected: ExpectedSlice,
     record: Record[ShardRecord],
     *,
-    model: Model,
+    model: IdTable,
 ) -> SliceWork:
     """Return the arguments of the check of the files of a slice with its record."""
     return SliceWork(

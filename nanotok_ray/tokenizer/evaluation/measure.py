@@ -209,10 +209,12 @@ class Overlap:
     """Number of byte strings that are a token of both, single bytes included."""
     only_left: int
     only_right: int
-    equal_merges: int
-    """Number of equal merges before the first difference, or before one vocabulary ends."""
+    equal_merges: int | None
+    """Number of equal merges before the first difference, or before one vocabulary ends; None: a
+    vocabulary has no merges.
+    """
     left: bytes | None
-    """The token of the first merge that differs; None: no more merges."""
+    """The token of the first merge that differs; None: no more merges, or none at all."""
     right: bytes | None
 
 
@@ -227,16 +229,21 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
     >>> overlap_of(first, second)
     Overlap(shared=3, only_left=1, only_right=1, equal_merges=1, left=b'abb', right=b'ba')
     """
-    left_tokens, right_tokens = set(left.tokens), set(right.tokens)
+    left_tokens, right_tokens = ({*filter(None, one.tokens)} for one in (left, right))
+    numbers = {
+        "shared": len(left_tokens & right_tokens),
+        "only_left": len(left_tokens - right_tokens),
+        "only_right": len(right_tokens - left_tokens),
+    }
+    if not (left.num_bytes and right.num_bytes):
+        return Overlap(**numbers, equal_merges=None, left=None, right=None)
     mine, theirs = left.tokens[left.num_bytes :], right.tokens[right.num_bytes :]
     if left.pairs is None or right.pairs is None:
         equal = _equal_start(mine, theirs)
     else:
         equal = _equal_start([*_bytes_of_pairs(left)], [*_bytes_of_pairs(right)])
     return Overlap(
-        shared=len(left_tokens & right_tokens),
-        only_left=len(left_tokens - right_tokens),
-        only_right=len(right_tokens - left_tokens),
+        **numbers,
         equal_merges=equal,
         left=mine[equal] if equal < len(mine) else None,
         right=theirs[equal] if equal < len(theirs) else None,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.model import NUM_BYTES
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
@@ -42,9 +43,11 @@ class Vocabulary:
     """
 
     tokens: tuple[bytes, ...]
-    """The tokens of text, in the order of their ids."""
+    """The tokens of text by id; empty for other ids."""
     num_bytes: int = NUM_BYTES
-    """The number of tokens at the beginning that are single bytes."""
+    """The number of tokens at the beginning that are single bytes, which merges follow; 0: the
+    vocabulary has no merges.
+    """
     pairs: tuple[tuple[int, int], ...] | None = None
     """The pair of each merge; None: unknown."""
     special_tokens: Mapping[str, int] = field(default_factory=dict)
@@ -52,24 +55,24 @@ class Vocabulary:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Self":
         """Return the vocabulary of a tokenizer."""
-        return cls(
-            tokens=tokenizer.model.tokens,
-            pairs=tokenizer.model.merges,
-            special_tokens=tokenizer.special_tokens,
-        )
+        model, special = tokenizer.model, tokenizer.special_tokens
+        if isinstance(model, FileModel):
+            tokens = tuple(model.text_tokens.get(number, b"") for number in range(model.num_ids))
+            return cls(tokens=tokens, num_bytes=0, special_tokens=special)
+        return cls(tokens=model.tokens, pairs=model.merges, special_tokens=special)
 
     @cached_property
     def length_counts(self) -> dict[int, int]:
         """The number of tokens of each length in bytes, in increasing order."""
         counts: dict[int, int] = {}
-        for token in self.tokens:
+        for token in filter(None, self.tokens):
             counts[len(token)] = counts.get(len(token), 0) + 1
         return dict(sorted(counts.items()))
 
     @property
     def mean_length(self) -> float:
         """The mean number of bytes of a token."""
-        return sum(map(len, self.tokens)) / len(self.tokens)
+        return sum(map(len, self.tokens)) / max(1, sum(map(bool, self.tokens)))
 
     def longest(self, limit: int) -> list[int]:
         """Return the ids of the longest tokens; of equal lengths the lowest first."""

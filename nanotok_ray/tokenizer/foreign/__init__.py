@@ -1,18 +1,36 @@
-"""Tokenizers of other projects: byte-level BPE is read as a `Model`, anything else is refused.
+"""Tokenizers of other projects.
 
-The input is bytes or an object, and a name for messages. No file is opened, and a pickle is never
-executed.
+They are read as a `Model` if they are byte-level BPE with ids in the order of the merges, and
+otherwise as a `FileModel`. The input is bytes or an object, and a name for messages. No file is
+opened, and a pickle is never executed.
 """
 
+from nanotok_ray.tokenizer.foreign.around import BESIDE
+from nanotok_ray.tokenizer.foreign.content import (
+    Given,
+    SpecialTokens,
+    TokenizerFile,
+    of_description,
+)
+from nanotok_ray.tokenizer.foreign.families import FAMILIES
 from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file, pattern_of
+from nanotok_ray.tokenizer.foreign.objects import from_object, of_encoding
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle, pickled_state
 from nanotok_ray.tokenizer.foreign.tiktoken import from_encoding, from_rank_file
 
 __all__ = [
+    "BESIDE",
+    "FAMILIES",
+    "Given",
+    "SpecialTokens",
+    "TokenizerFile",
     "from_encoding",
     "from_huggingface_file",
+    "from_object",
     "from_pickle",
     "from_rank_file",
+    "of_description",
+    "of_encoding",
     "pattern_of",
     "pickled_state",
 ]

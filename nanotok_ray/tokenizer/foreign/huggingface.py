@@ -85,7 +85,7 @@ def check_merges(
     last = NUM_BYTES
     for index, merge in enumerate(merges):
         where = f"{name}, merges[{index}]"
-        left, right = _pair(merge, where=where)
+        left, right = pair_of(merge, where=where)
         made, pair = vocab.get(left + right), (vocab.get(left), vocab.get(right))
         if made is None or None in pair:
             raise TokenizerError(f"{where}: {merge!r:.80} are no tokens that make a token")
@@ -106,7 +106,7 @@ def check_merges(
         )
 
 
-def _pair(merge: object, *, where: str) -> tuple[str, str]:
+def pair_of(merge: object, *, where: str) -> tuple[str, str]:
     """Return both parts of a merge: a list of two, or, in older files, a string with a space."""
     parts = merge.split(" ") if isinstance(merge, str) else merge
     match parts:
@@ -201,20 +201,28 @@ def from_huggingface_file(data: bytes, *, name: str) -> Model:
         TokenizerError: The tokenizer is not byte-level BPE with the merges that its ids imply,
             changes text in other ways, or is damaged; the message names the reason.
     """
-    contents = parsed_object(data, name=name)
+    return model_of_contents(parsed_object(data, name=name), name=name)
+
+
+def model_of_contents(contents: Mapping[str, Any], *, name: str) -> Model:
+    """Return the model of the object of a file.
+
+    Raises:
+        TokenizerError: As for `from_huggingface_file`.
+    """
     bpe = _checked_bpe(part_of(contents, "model", dict, name=name), name=name)
     _check_around(contents, name=name)
     pattern = pattern_of(contents.get("pre_tokenizer"), name=name)
     vocab = part_of(bpe, "vocab", dict, name=f"{name}, model")
-    special_tokens = _added_tokens(contents.get("added_tokens"), name=name)
+    special_tokens = added_tokens(contents.get("added_tokens"), name=name)
     texts = {text: token_id for text, token_id in vocab.items() if text not in special_tokens}
     model = model_of_ranks(
         _ranks(texts, name=name), pattern=pattern, special_tokens=special_tokens, name=name
     )
-    _check_numbering(special_tokens, vocab, name=name)
+    check_numbering(special_tokens, vocab, name=name)
     check_merges(part_of(bpe, "merges", list, name=f"{name}, model"), texts, model, name=name)
     if bpe.get("ignore_merges"):
-        _check_spans({*special_tokens} & {*vocab}, pattern, name=name)
+        check_spans({*special_tokens} & {*vocab}, pattern, name=name)
     return model
 
 
@@ -238,22 +246,21 @@ def _check_around(contents: Mapping[str, Any], *, name: str) -> None:
     normalizer = contents.get("normalizer")
     if normalizer not in (None, {"type": "Sequence", "normalizers": []}):
         raise TokenizerError(
-            f"{name} has a normalizer, {_type_of(normalizer)}: texts are encoded as they are here. "
+            f"{name} has a normalizer, {type_of(normalizer)}: texts are encoded as they are here. "
             "If yours are normalized so already, set it to null in a copy of the file"
         )
-    for part in _flat(contents.get("post_processor"), "processors"):
-        if _type_of(part) not in _POST_PROCESSORS:
-            raise TokenizerError(
-                f"{name} has a post_processor {_type_of(part)}, which is not known"
-            )
+    for part in flat(contents.get("post_processor"), "processors"):
+        if type_of(part) not in _POST_PROCESSORS:
+            raise TokenizerError(f"{name} has a post_processor {type_of(part)}, which is not known")
     decoder = contents.get("decoder")
-    if decoder is not None and _type_of(decoder) != "ByteLevel":
+    if decoder is not None and type_of(decoder) != "ByteLevel":
         raise TokenizerError(
-            f"{name} has a decoder {_type_of(decoder)}: ids of byte-level BPE decode to bytes"
+            f"{name} has a decoder {type_of(decoder)}: ids of byte-level BPE decode to bytes"
         )
 
 
-def _flat(part: object, key: str) -> list[Any]:
+def flat(part: object, key: str) -> list[Any]:
+    """Return the parts of a Sequence, whose list is under `key`, or the one part that it is."""
     if part is None:
         return []
     if isinstance(part, dict) and part.get("type") == "Sequence":
@@ -261,11 +268,12 @@ def _flat(part: object, key: str) -> list[Any]:
     return [part]
 
 
-def _type_of(part: object) -> str:
+def type_of(part: object) -> str:
+    """Return the type of a part of a tokenizer for a message."""
     return str(part.get("type") if isinstance(part, dict) else part)[:60]
 
 
-def _added_tokens(added: object, *, name: str) -> dict[str, int]:
+def added_tokens(added: object, *, name: str) -> dict[str, int]:
     """Return the id of each added token by its name."""
     if not isinstance(added, list | None):
         raise TokenizerError(f"{name}: 'added_tokens' must be of type list")
@@ -281,7 +289,7 @@ def _added_tokens(added: object, *, name: str) -> dict[str, int]:
     return numbers
 
 
-def _check_numbering(added: Mapping[str, int], vocab: Mapping[str, int], *, name: str) -> None:
+def check_numbering(added: Mapping[str, int], vocab: Mapping[str, int], *, name: str) -> None:
     """Check that added tokens have the ids that `tokenizers` assigns, regardless of the file."""
     following = len(vocab)
     for text, number in added.items():
@@ -303,7 +311,7 @@ def _ranks(vocab: Mapping[str, Any], *, name: str) -> dict[bytes, int]:
     return ranks
 
 
-def _check_spans(names: set[str], pattern: str, *, name: str) -> None:
+def check_spans(names: set[str], pattern: str, *, name: str) -> None:
     """Refuse special tokens that text can produce: with ignore_merges, a span in vocab is one id.
 
     A name in vocab is the spelling of bytes, like every key of vocab; text with these bytes would

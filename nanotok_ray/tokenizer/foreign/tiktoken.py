@@ -11,14 +11,12 @@ from nanotok_ray import _core
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.model import (
+    MAX_TOKENS,
     NUM_BYTES,
     Model,
     check_token_bytes,
     check_vocabulary_bytes,
 )
-
-MAX_TOKENS = 1 << 21
-"""Larger vocabularies are refused before their merges are computed."""
 
 
 def model_of_ranks(
@@ -101,6 +99,17 @@ def from_rank_file(
         TokenizerError: A line is malformed or repeats a token or a rank; or as for
             `model_of_ranks`. The message names the file and, if possible, the line.
     """
+    ranks = ranks_of_file(data, name=name)
+    special_tokens = special_ids(special_tokens, first=len(ranks))
+    return model_of_ranks(ranks, pattern=pattern, special_tokens=special_tokens, name=name)
+
+
+def ranks_of_file(data: bytes, *, name: str) -> dict[bytes, int]:
+    """Return the rank of each token of a file.
+
+    Raises:
+        TokenizerError: A line is malformed or repeats a token or a rank.
+    """
     ranks: dict[bytes, int] = {}
     lines: dict[int, int] = {}
     for number, line in enumerate(io.BytesIO(data), start=1):
@@ -117,17 +126,16 @@ def from_rank_file(
         if len(ranks) == MAX_TOKENS:
             raise TokenizerError(f"{name}, line {number}: more than {MAX_TOKENS:,} tokens")
         ranks[token], lines[rank] = rank, number
-    if not isinstance(special_tokens, Mapping):
-        special_tokens = _numbered(special_tokens, first=len(ranks))
-    return model_of_ranks(ranks, pattern=pattern, special_tokens=special_tokens, name=name)
+    return ranks
 
 
 def _parsed(line: bytes, *, name: str) -> tuple[bytes, int]:
     parts = line.split()
     if len(parts) != 2:  # noqa: PLR2004 - token and rank
         raise TokenizerError(f"{name}: expected base64, a space and a rank, found {line[:80]!r}")
+    padding = parts[0] == b"="  # no bytes, as the file of Whisper has it
     try:
-        token = base64.b64decode(parts[0], validate=True)
+        token = b"" if padding else base64.b64decode(parts[0], validate=True)
     except binascii.Error as error:
         raise TokenizerError(f"{name}: {parts[0][:80]!r} is not base64: {error}") from error
     if not (parts[1].isdigit() and len(parts[1]) <= _MAX_DIGITS):
@@ -135,7 +143,14 @@ def _parsed(line: bytes, *, name: str) -> tuple[bytes, int]:
     return token, int(parts[1])
 
 
-def _numbered(names: Sequence[str], *, first: int) -> dict[str, int]:
+def special_ids(names: Sequence[str] | Mapping[str, int], *, first: int) -> Mapping[str, int]:
+    """Return the id of each special token; names alone are numbered from `first` on.
+
+    Raises:
+        TokenizerError: `names` is a single name, or has a name twice.
+    """
+    if isinstance(names, Mapping):
+        return names
     if isinstance(names, str):
         raise TokenizerError(f"special_tokens is one name, {names!r}: put it into a list")
     numbered = {text: number for number, text in enumerate(names, first)}

@@ -1,0 +1,192 @@
+"""Recognizes the file of a tokenizer by its content, and reads it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any
+
+from nanotok_ray.counts import PATTERNS, resolve_pattern
+from nanotok_ray.errors import CorruptOutputError, TokenizerError
+from nanotok_ray.tokenizer.core_tables import CoreTables
+from nanotok_ray.tokenizer.file_model import (
+    FIRST_LINE_OF_FILE,
+    HUGGING_FACE_FILE,
+    RANK_FILE,
+    SENTENCEPIECE_FILE,
+    Description,
+    FileModel,
+    described,
+)
+from nanotok_ray.tokenizer.foreign.families import FAMILIES
+from nanotok_ray.tokenizer.foreign.huggingface import model_of_contents, parsed_object
+from nanotok_ray.tokenizer.foreign.pickled import from_pickle
+from nanotok_ray.tokenizer.foreign.sentencepiece import from_sentencepiece, looks_like_sentencepiece
+from nanotok_ray.tokenizer.foreign.tekken import from_tekken, is_tekken
+from nanotok_ray.tokenizer.foreign.tiktoken import from_rank_file, ranks_of_file, special_ids
+from nanotok_ray.tokenizer.foreign.tokenizer_json import from_tokenizer_json
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.readable import FIRST_LINE, from_readable
+
+SpecialTokens = Sequence[str] | Mapping[str, int]
+
+_RANK = re.compile(rb"[A-Za-z0-9+/]*={0,2} \d+\r?(?:\n|$)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What the caller says of a file of ranks, which does not contain it."""
+
+    pattern: str | None = None
+    """A name of `FAMILIES` or `PATTERNS`, or a regular expression."""
+    special_tokens: SpecialTokens | None = None
+
+    def check_unused(self, name: str) -> None:
+        """Check that nothing was given.
+
+        Raises:
+            TokenizerError: Something was given that the file says itself.
+        """
+        for key in ("pattern", "special_tokens"):
+            if getattr(self, key) is not None:
+                raise TokenizerError(
+                    f"{key} is given, but {name} says its own: only a file of ranks lacks it; add "
+                    "special tokens with Tokenizer.extended"
+                )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TokenizerFile:
+    """A file of a tokenizer in memory."""
+
+    name: str
+    """The path or URL, for messages."""
+    data: bytes
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    """Other files of its folder that matter, by name."""
+
+    def model(self, given: Given | None = None) -> Model | FileModel:
+        """Return the tokenizer.
+
+        Raises:
+            TokenizerError: The content is not that of a tokenizer, or is damaged; the package that
+                it needs is missing; or as for `Given`.
+            PatternError: A pattern is unknown or cannot be compiled.
+        """
+        data, name, given = self.data, self.name, given or Given()
+        if _RANK.match(data):
+            return _of_ranks(data, name=name, given=given)
+        given.check_unused(name)
+        if data.startswith(FIRST_LINE_OF_FILE.encode()):
+            raise TokenizerError(f"{name} describes another file beside it: open their folder")
+        if data.startswith(FIRST_LINE[:-1].encode()):
+            return from_readable(data, name=name)
+        if data[:1] == b"\x80":
+            return from_pickle(data, name=name)
+        if data.lstrip()[:1] == b"{" or name.endswith(".json"):
+            return self._of_json(parsed_object(data, name=name))
+        if looks_like_sentencepiece(data):
+            return from_sentencepiece(data, name=name, beside=self.beside)
+        raise TokenizerError(
+            f"{name} is not a tokenizer file: it begins with {data[:40]!r}; pass a tokenizer.txt, "
+            "tokenizer.json, tekken.json, tokenizer.pkl, a SentencePiece model or ranks of tiktoken"
+        )
+
+    def _of_json(self, contents: Mapping[str, Any]) -> Model | FileModel:
+        name = self.name
+        if is_tekken(contents):
+            return from_tekken(contents, self.data, name=name)
+        if "model" not in contents:
+            keys = ", ".join(sorted(map(str, contents))[:10])
+            raise TokenizerError(
+                f"{name} is neither a tokenizer.json nor a tekken.json: its keys are {keys:.200}"
+            )
+        try:
+            return model_of_contents(contents, name=name)
+        except TokenizerError:
+            return from_tokenizer_json(contents, self.data, name=name, beside=self.beside)
+
+
+def of_description(
+    description: Description, data: bytes, *, name: str, beside: Mapping[str, bytes]
+) -> FileModel:
+    """Return the tokenizer of a description and the content of the file that it names.
+
+    Raises:
+        CorruptOutputError: The file is another one, or is not what the description says.
+        TokenizerError: The file is damaged, or the package that it needs is missing.
+    """
+    file = TokenizerFile(name=name, data=data, beside=beside)
+    given = Given()
+    if description.file == RANK_FILE:
+        given = Given(pattern=description.pattern, special_tokens=description.special_tokens)
+    opened = _of_kind(description.file, file, given)
+    tables = opened.tables if description.engine == "core" else None
+    same = opened.description.sha256 == description.sha256
+    if not same or (tables is None) == (description.engine == "core"):
+        raise CorruptOutputError(
+            f"{name} is not the file that tokenizer.txt describes: it has the sha256 "
+            f"{opened.description.sha256[:16]}, {description.sha256[:16]} was expected"
+        )
+    return replace(opened, description=description, tables=tables)
+
+
+def _of_kind(kind: str, file: TokenizerFile, given: Given) -> FileModel:
+    """Return the tokenizer of a file of a known kind, even if a `Model` could represent it."""
+    if kind == RANK_FILE:
+        assert given.pattern is not None, "the description of ranks has a pattern"
+        return _file_of_ranks(
+            ranks_of_file(file.data, name=file.name), file.data, name=file.name, given=given
+        )
+    if kind == SENTENCEPIECE_FILE:
+        return from_sentencepiece(file.data, name=file.name, beside=file.beside)
+    contents = parsed_object(file.data, name=file.name)
+    if kind == HUGGING_FACE_FILE:
+        return from_tokenizer_json(contents, file.data, name=file.name, beside=file.beside)
+    return from_tekken(contents, file.data, name=file.name)
+
+
+def _of_ranks(data: bytes, *, name: str, given: Given) -> Model | FileModel:
+    if given.pattern is None:
+        names = ", ".join([*FAMILIES, *PATTERNS])
+        raise TokenizerError(
+            f"{name} contains ranks and no pattern, which is needed to split texts: add its family "
+            f"or pattern, such as {name}:gpt4 ({names}, or a regular expression); a pattern brings "
+            "no special tokens"
+        )
+    if given.pattern in FAMILIES:
+        return _file_of_ranks(ranks_of_file(data, name=name), data, name=name, given=given)
+    pattern = resolve_pattern(given.pattern)
+    try:
+        return from_rank_file(
+            data, pattern=pattern, special_tokens=given.special_tokens or (), name=name
+        )
+    except TokenizerError:
+        given = replace(given, pattern=pattern)
+        return _file_of_ranks(ranks_of_file(data, name=name), data, name=name, given=given)
+
+
+def _file_of_ranks(
+    ranks: Mapping[bytes, int], data: bytes, *, name: str, given: Given
+) -> FileModel:
+    """Return the tokenizer of ranks whose whole tokens merging may not make."""
+    assert given.pattern is not None
+    family = FAMILIES[given.pattern]() if given.pattern in FAMILIES else None
+    first = max(ranks.values()) + 1
+    names = given.special_tokens
+    if names is None:
+        names = () if family is None else family.special_tokens
+    pattern = given.pattern if family is None else family.pattern
+    return FileModel(
+        description=described(
+            RANK_FILE,
+            data,
+            engine="core",
+            pattern=pattern,
+            special_tokens=special_ids(names, first=first),
+            around=((), ()) if family is None else (family.prepend, family.append),
+        ),
+        data=data,
+        text_tokens={rank: token for token, rank in sorted(ranks.items(), key=itemgetter(1))},
+        tables=CoreTables.of_ranks(ranks, pattern=pattern, name=name),
+    )
