@@ -175,8 +175,8 @@ MISTAKES = """
 
 # tokenizers
 2 | tokenizer show nowhere | no tokenizer in nowhere | check the path
-2 | tokenizer show words.txt | words.txt, line 1 | pass a tokenizer.txt
-2 | tokenizer show tok/tokenizer.tiktoken | no pattern | add its pattern
+2 | tokenizer show words.txt | words.txt is not a tokenizer file | pass a tokenizer.txt
+2 | tokenizer show tok/tokenizer.tiktoken | no pattern | add its family or pattern
 2 | tokenizer train nowhere.txt --vocab-size 300 --output t | matches no file | {root}
 2 | tokenizer train new.toml --vocab-size 300 --output t | is a recipe | `nanotok train new.toml`
 2 | tokenizer train words.txt --vocab-size 100 --output t | --vocab-size is 100 | name 265 or more

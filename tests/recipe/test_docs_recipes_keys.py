@@ -37,6 +37,7 @@ CHANGES = {
     "source.weight": ["source.web.weight=2.5"],
     "source.prepend": ["source.web.prepend=[]"],
     "source.append": ['source.web.append=["<|bos|>"]'],
+    "source.special_text": ['source.web.special_text="recognise"'],
     "source.dialect": ["source.chats.dialect=customjson"],
     "source.image_token": ["source.pages.image_token=<|image|>"],
     "source.image_tokens": ["source.pages.image_tokens=3"],

@@ -58,7 +58,7 @@ def test_any_ranks_yield_the_ids_of_tiktoken_or_are_refused_for_a_token(ranks, s
     peer = encoding(ranks)
     with suppress(TokenizerError):
         own = Tokenizer.from_tiktoken(peer)
-        assert own.model.ranks() == ranks
+        assert {token: number for number, token in own.model.text_tokens.items()} == ranks
         for text in some:
             assert own.encode(text) == peer.encode_ordinary(text)
 
@@ -165,7 +165,7 @@ def test_a_rank_file_accepts_pattern_and_special_tokens(pair, tmp_path):
 def test_a_rank_file_without_a_pattern_names_how_to_pass_one(tmp_path):
     path = tmp_path / "a.tiktoken"
     path.write_bytes(rank_file(SINGLES))
-    with pytest.raises(TokenizerError, match=r"as .*/a\.tiktoken:gpt4 \(nanochat, "):
+    with pytest.raises(TokenizerError, match=r"as .*/a\.tiktoken:gpt4 \(llama3, "):
         open_tokenizer(path)
     with pytest.raises(PatternError, match="no split pattern is called 'gpt5'"):
         open_tokenizer(path, pattern="gpt5")
@@ -186,7 +186,7 @@ def test_a_rank_file_without_a_pattern_names_how_to_pass_one(tmp_path):
 
 def test_missing_and_huge_files_and_those_of_another_kind_are_refused(tmp_path):
     (tmp_path / "a.pt").write_bytes(b"")
-    message = r"a\.pt is not a tokenizer file: .* \.pkl, \.tiktoken; pass one"
+    message = r"a\.pt is not a tokenizer file: it begins with b''"
     with pytest.raises(TokenizerError, match=message):
         open_tokenizer(tmp_path / "a.pt")
     for name in ("missing", "missing.json", "missing.tiktoken"):
