@@ -1,26 +1,34 @@
-"""Compare the ids of generated strings with tiktoken's `encode_ordinary`, pattern by pattern.
+"""Compare the ids of generated strings with tiktoken's, or with those of a file's own library.
 
     python benchmarks/million_strings.py --strings 1000000 --seed 1 [--pattern NAME ...]
+    python benchmarks/million_strings.py --strings 200000 --file FILE ... [--texts GLOB ...]
 
 Strings of 0 to 60 characters are made from a seed with the inputs that affect patterns: letters of
 all scripts, marks, numbers of every kind, white space, contractions, ends of lines, signs, emoji,
 unassigned code points, long runs. For each pattern (the named ones, and those below) a tokenizer
-of about 2,000 ids is learned from other strings. A line is printed for each pattern; strings with
-other ids are printed, and the exit code is then 1.
+of about 2,000 ids is learned from other strings. With --file, the tokenizer of each file that
+`open_tokenizer` opens is compared with the library that defines it: tokenizers, sentencepiece, or
+tiktoken for ranks; also the decoded texts, and the texts of parquet files and JSON lines. A line is
+printed for each pattern or file; strings with other ids are printed, and the exit code is then 1.
 """
 
 import argparse
 import sys
 import time
 import unicodedata
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
+import sentencepiece
+import tokenizers
 
 from nanotok_ray.counts import PATTERNS
-from nanotok_ray.tokenizer import Tokenizer
+from nanotok_ray.shards.check.cross_check import cross_check_of
+from nanotok_ray.tokenizer import FileModel, Tokenizer, open_tokenizer
 
 ALL_PATTERNS = {
     **PATTERNS,
@@ -98,46 +106,91 @@ def learned(pattern: str, *, seed: int, count: int = LEARNED_FROM) -> Tokenizer:
 
 
 def differing(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, list[int], list[int]]]:
-    """Yield each text whose ids differ, with ours and tiktoken's."""
-    peer = tokenizer.to_tiktoken()
+    """Yield each text whose ids differ, with ours and those of the library."""
+    peer = cross_check_of(tokenizer, recognize=False)
     for first in range(0, len(texts), BATCH):
         batch = texts[first : first + BATCH]
         ids, offsets = tokenizer.encode_batch(batch)
         all_ids, bounds = ids.tolist(), pairwise(offsets.tolist())
         for text, (start, end) in zip(batch, bounds, strict=True):
-            expected = peer.encode_ordinary(text)
+            expected = peer.ids(text)
             if all_ids[start:end] != expected:
                 yield text, all_ids[start:end], expected
 
 
-def compare(name: str, count: int, seed: int) -> int:
-    """Compare the strings for one pattern in parts; return the number of differences."""
-    start = time.perf_counter()
-    tokenizer = learned(ALL_PATTERNS[name], seed=seed)
-    mismatches = 0
-    for part, first in enumerate(range(0, count, BATCH)):
-        texts = strings(min(BATCH, count - first), seed=seed + part * 2**33)
-        for text, own, expected in differing(tokenizer, texts):
+def decoded_otherwise(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield each text whose ids the library decodes otherwise, with ours and its text."""
+    model = tokenizer.model
+    if not isinstance(model, FileModel) or not model.has_library:
+        return
+    peer = decoder_of(model)
+    ids, offsets = tokenizer.encode_batch(texts)
+    own = tokenizer.decode_batch(ids, offsets).to_pylist()
+    for text, mine, (start, end) in zip(texts, own, pairwise(offsets.tolist()), strict=True):
+        expected = peer(ids[start:end].tolist())
+        if mine != expected:
+            yield text, mine, expected
+
+
+def decoder_of(model: FileModel) -> Callable[[list[int]], str]:
+    """Return the function of the library that decodes ids."""
+    if model.description.file == "tokenizer.json":
+        library = tokenizers.Tokenizer.from_str(model.data.decode())
+        return lambda ids: str(library.decode(ids, skip_special_tokens=False))
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
+    return lambda ids: str(processor.decode(ids))
+
+
+def compare(name: str, tokenizer: Tokenizer, options: argparse.Namespace) -> int:
+    """Compare the strings and the texts in parts; return the number of differences."""
+    start, mismatches = time.perf_counter(), 0
+    count, seed = options.strings, options.seed
+    parts = (
+        strings(min(BATCH, count - first), seed=seed + part * 2**33)
+        for part, first in enumerate(range(0, count, BATCH))
+    )
+    read = texts_of(options.texts)
+    for texts in (*parts, read):
+        unequal = (*differing(tokenizer, texts), *decoded_otherwise(tokenizer, texts))
+        for text, own, expected in unequal:
             mismatches += 1
             if mismatches <= SHOWN:
-                print(f"{name}: {text!r}: {own}, tiktoken {expected}", flush=True)
+                print(
+                    f"{name}: {text[:200]!r}: {own!r:.300}, library {expected!r:.300}", flush=True
+                )
     seconds = time.perf_counter() - start
     print(
         f"{name} ({tokenizer.engine}, {tokenizer.get_vocab_size()} ids): {count:,} strings, "
-        f"seed {seed}, {mismatches} mismatches, {seconds:.0f} s",
+        f"{len(read):,} texts, seed {seed}, {mismatches} mismatches, {seconds:.0f} s",
         flush=True,
     )
     return mismatches
 
 
+def texts_of(patterns: list[str]) -> list[str]:
+    """Return the texts of parquet files, and the lines of other files."""
+    texts: list[str] = []
+    for path in (path for pattern in patterns for path in sorted(Path("/").glob(pattern[1:]))):
+        if path.suffix == ".parquet":
+            texts += pq.read_table(path, columns=["text"]).column(0).to_pylist()
+        else:
+            texts += path.read_text().splitlines()
+    return texts
+
+
 def main() -> None:
-    """Compare with the patterns named on the command line, or all."""
+    """Compare with the patterns or files named on the command line, or all patterns."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--strings", type=int, default=1_000_000, help="for each pattern")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pattern", nargs="+", choices=ALL_PATTERNS, default=list(ALL_PATTERNS))
+    parser.add_argument("--file", nargs="+", default=[], help="compare with the library of a file")
+    parser.add_argument("--texts", nargs="+", default=[], help="globs, absolute")
     options = parser.parse_args()
-    sys.exit(sum(compare(name, options.strings, options.seed) for name in options.pattern) > 0)
+    compared = {file: partial(open_tokenizer, file) for file in options.file} or {
+        name: partial(learned, ALL_PATTERNS[name], seed=options.seed) for name in options.pattern
+    }
+    sys.exit(sum(compare(name, make(), options) for name, make in compared.items()) > 0)
 
 
 if __name__ == "__main__":
