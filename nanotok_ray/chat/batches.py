@@ -6,7 +6,7 @@ which renders them, or raises an error that names the problem.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -120,22 +120,10 @@ def _joined_rows(
 
 
 class TextEncoder(Protocol):
-    """What renders documents: the core, or a library, which declines all of them."""
+    """What encodes the texts of documents."""
 
     def encode(self, document: bytes) -> npt.NDArray[np.uint32]:
         """Return the ids of one text."""
-
-    def render(
-        self,
-        dialect: _core.Dialect,
-        special_tokens: Sequence[tuple[str, int]],
-        data: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.int64],
-        *,
-        threads: int,
-        wide: bool,
-    ) -> tuple[Any, ...]:
-        """Return the documents as `_core.Encoder.render` does."""
 
 
 class BatchRenderer:
@@ -143,7 +131,7 @@ class BatchRenderer:
 
     def __init__(
         self,
-        encoder: "TextEncoder",
+        encoder: "_core.Encoder | TextEncoder",
         special_tokens: Mapping[str, int],
         dialect: Dialect,
         *,
@@ -160,6 +148,9 @@ class BatchRenderer:
 
     def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
         """Render documents; a document that cannot be rendered gets a problem and no exception."""
+        if not isinstance(self._encoder, _core.Encoder):
+            none = self._problem("").part(0, 0)
+            return RenderedBatch.joined([none, *map(self._plain, documents)])
         try:
             ids, labels, offsets, fallback, images, sizes, keys, unused = self._encoder.render(
                 self._core_dialect,

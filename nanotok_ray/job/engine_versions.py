@@ -13,6 +13,7 @@ from nanotok_ray.units import quantity
 MAX_CHECKED = 4
 """Slices whose sample is encoded again by the installed version."""
 
+
 def of_this_engine(
     stored: StoredRecords[ExpectedSlice, ShardRecord], tokenizer: Tokenizer, out: Folder
 ) -> tuple[StoredRecords[ExpectedSlice, ShardRecord], tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -238,13 +239,10 @@ class Renderer:
         before, after = (
             [self.tokenizer.encode_special(name) for name in tokens] for tokens in names
         )
-        ids, offsets = self.tokenizer.encode_documents(
-            documents,
-            before=before,
-            after=after,
-            gaps=self.settings.gaps,
-            recognize=self._recognizes,
-        )
+        encode = partial(self.tokenizer.encode_documents, gaps=self.settings.gaps)
+        if self._recognizes:
+            encode = partial(self.tokenizer.encode_recognized)
+        ids, offsets = encode(documents, before=before, after=after)
         return DocumentBatch(ids=ids, positions=offsets)
 
     def _conversations(self, piece: int, batch: Batch) -> RenderedDocuments | None:

@@ -2,8 +2,7 @@
 
 The core encodes with the tokenizers for which its ids are proven to be those of the defining
 library. For all others, the library itself runs: `tokenizers` for tokenizer.json, `sentencepiece`
-for SentencePiece models. An engine has the methods of `_core.Encoder` and `_core.Decoder`, so a
-`Tokenizer` uses either in the same way. Libraries encode in one thread, take text only, and see
+for SentencePiece models. Libraries encode in one thread, take text only, and see
 U+FFFD for each invalid byte.
 """
 
@@ -12,13 +11,12 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.documents import offsets_of
+from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.errors import SplitError, TokenizerError, how_to_install
 from nanotok_ray.tokenizer.decoders import PieceDecoder, TextDecoder
 from nanotok_ray.tokenizer.file_model import SENTENCEPIECE_FILE, FileModel
@@ -79,14 +77,12 @@ class LibraryEngine(TextDecoder):
         """
         return next(self._rows([text]))
 
-    def encode_batch(
+    def encode_documents(
         self,
-        data: NDArray[np.uint8],
-        offsets: Offsets,
+        documents: Documents,
         *,
         before: Sequence[int] = (),
         after: Sequence[int] = (),
-        threads: int = 1,  # noqa: ARG002 - as of the core; libraries run in one thread
         wide: bool = False,
     ) -> tuple[Ids, Offsets]:
         """Return all ids back to back, as uint16 or, if `wide`, uint32, and n + 1 offsets.
@@ -94,10 +90,8 @@ class LibraryEngine(TextDecoder):
         Raises:
             SplitError: The library cannot encode a document; the message has its index.
         """
-        texts = (
-            bytes(data[start:stop]).decode(errors="replace") for start, stop in pairwise(offsets)
-        )
-        return self._joined(self._rows([*texts]), before=before, after=after, wide=wide)
+        texts = [document.decode(errors="replace") for document in documents]
+        return self._joined(self._rows(texts), before=before, after=after, wide=wide)
 
     def encode_strings(
         self,
@@ -106,30 +100,12 @@ class LibraryEngine(TextDecoder):
         threads: int = 1,  # noqa: ARG002 - as of the core
         wide: bool = False,
     ) -> tuple[Ids, Offsets]:
-        """Return the ids of texts as `encode_batch` does.
+        """Return the ids of texts as `encode_documents` does.
 
         Raises:
             SplitError: The library cannot encode a text; the message has its index.
         """
         return self._joined(self._rows(texts), wide=wide)
-
-    def render(
-        self,
-        dialect: object,  # noqa: ARG002 - as of the core, like the other arguments
-        special_tokens: object,  # noqa: ARG002
-        data: NDArray[np.uint8],  # noqa: ARG002
-        offsets: Offsets,
-        *,
-        threads: int = 1,  # noqa: ARG002
-        wide: bool = False,
-    ) -> tuple[Any, ...]:
-        """Decline all documents: the reference implementation renders them with this engine."""
-        number = len(offsets) - 1
-        rows = np.zeros((0, 3), dtype=np.int64)
-        ids = np.zeros(0, dtype=np.uint32 if wide else np.uint16)
-        sizes = np.zeros((number, 2), dtype=np.int64)
-        labels, ends = np.zeros(0, dtype=np.uint8), np.zeros(number + 1, dtype=np.int64)
-        return ids, labels, ends, np.arange(number), rows, sizes, [], rows
 
     def _rows(self, texts: Sequence[str]) -> Iterator[list[int]]:
         for start in range(0, len(texts), MAX_BATCH):
@@ -333,4 +309,5 @@ def _library(name: Literal["tokenizers", "sentencepiece"]) -> Any:  # noqa: ANN4
 
 def _is_of_library(error: BaseException) -> bool:
     """Return whether an exception is raised by a library, whose panics are no `Exception`."""
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+    is_error = isinstance(error, Exception) and not isinstance(error, UnicodeEncodeError)
+    return is_error or type(error).__name__ == "PanicException"

@@ -219,7 +219,6 @@ def described(
     *,
     engine: EngineName,
     special_tokens: Mapping[str, int],
-    pattern: str | None = None,
     around: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
 ) -> Description:
     """Return the description of a defining file.
@@ -232,7 +231,6 @@ def described(
         engine=engine,
         file=file,
         sha256=hashlib.sha256(data).hexdigest(),
-        pattern=pattern,
         special_tokens=dict(sorted(special_tokens.items(), key=itemgetter(1))),
         prepend=prepend,
         append=append,

@@ -6,9 +6,7 @@ only by the methods that need them; ray is never imported.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import chain, pairwise
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -18,23 +16,21 @@ from nanotok_ray.chat import BatchRenderer
 from nanotok_ray.counts import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import (
-    Documents,
     Nulls,
     batches_of,
     encode_texts,
-    offsets_of,
     to_utf8,
 )
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import Gaps
 from nanotok_ray.recipe import SPECIAL_TOKENS
-from nanotok_ray.tokenizer.engines import LibraryEngine, engine_of
+from nanotok_ray.tokenizer.encoding import Encoding
 from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import of_encoding
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.output import check_folder, remove_foreign_files
-from nanotok_ray.tokenizer.pieces import EncodedText, Piece, Special, SpecialRules, offsets_in
+from nanotok_ray.tokenizer.pieces import EncodedText, Special, offsets_in
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering
 from nanotok_ray.tokenizer.vocabulary import Vocabulary
 
@@ -47,7 +43,7 @@ CACHE_BYTES = 128 * 1024 * 1024
 """Default limit of the cache of spans of each encoding thread, in bytes."""
 
 
-class Tokenizer(Vocabulary, Rendering):
+class Tokenizer(Vocabulary, Encoding, Rendering):
     """Encodes and decodes text with one model. Pickling stores only the model.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
@@ -387,39 +383,6 @@ class Tokenizer(Vocabulary, Rendering):
             column=column,
         )
 
-    def encode_documents(
-        self,
-        documents: Documents,
-        *,
-        before: Sequence[int] = (),
-        after: Sequence[int] = (),
-        num_threads: int = 1,
-        gaps: Gaps = "spans",
-        recognize: bool = False,
-    ) -> tuple[Ids, Offsets]:
-        """Return all ids of a batch as `encode_batch` does; invalid UTF-8 is encoded as bytes.
-
-        `before` and `after` are ids that surround the ids of every document. Text that the pattern
-        does not match becomes a span of its own, or raises an error with `gaps="error"`. With
-        `recognize`, a text can spell special tokens, as in the library that defines the tokenizer;
-        for tokenizers of this project and of tiktoken, that is `allowed_special="all"`.
-
-        Raises:
-            SplitError: The regex engine gave up on a document, or a document has a gap and `gaps`
-                is "error".
-        """
-        encoder = self._encoder if gaps == "spans" else self._strict_encoder
-        if recognize:
-            return self._encode_recognized(documents, before=before, after=after)
-        return encoder.encode_batch(
-            documents.data,
-            documents.offsets,
-            before=before,
-            after=after,
-            threads=num_threads,
-            wide=self._is_wide,
-        )
-
     def batch_renderer(self, dialect: Dialect, *, gaps: Gaps = "spans") -> BatchRenderer:
         """Return a renderer of batches of documents of a dialect.
 
@@ -451,96 +414,6 @@ class Tokenizer(Vocabulary, Rendering):
                 f"{tokens}>"
             )
         return f"<Tokenizer {self.sha256[:16]}: {len(self.model.merges):,} merges, {tokens}>"
-
-    def _rules(self, allowed: Special | None, disallowed: Special | None) -> SpecialRules:
-        return SpecialRules(self.model.special_tokens, allowed=allowed, disallowed=disallowed)
-
-    def _encode_pieces(self, text: str, rules: SpecialRules) -> list[int]:
-        """Return the ids of a text whose allowed special tokens become their ids."""
-        special = self.model.special_tokens
-        parts = (
-            [special[piece]] if is_special else self._encode_text(piece)
-            for piece, is_special in rules.pieces(text)
-        )
-        return [*chain.from_iterable(parts)]
-
-    def _encode_lists(self, texts: list[list[Piece]], num_threads: int) -> Iterator[list[int]]:
-        """Yield the ids of each text from its parts."""
-        special = self.model.special_tokens
-        ordinary = [piece for pieces in texts for piece, is_special in pieces if not is_special]
-        rows = self._encode_texts(ordinary, num_threads)
-        for pieces in texts:
-            parts = ([special[piece]] if is_special else next(rows) for piece, is_special in pieces)
-            yield [*chain.from_iterable(parts)]
-
-    def _encode_recognized(
-        self, documents: Documents, *, before: Sequence[int], after: Sequence[int]
-    ) -> tuple[Ids, Offsets]:
-        """Return the ids of texts in which names of special tokens become their ids."""
-        if isinstance(self.model, FileModel) and self.model.has_library:
-            return self._recognizer.encode_batch(
-                documents.data,
-                documents.offsets,
-                before=before,
-                after=after,
-                wide=self._is_wide,
-            )
-        rules = self._rules("all", None)
-        texts = [[*rules.pieces(text.decode(errors="replace"))] for text in documents]
-        rows = self._encode_lists(texts, 1)
-        parts = [np.array([*before, *row, *after], dtype=self.model.id_dtype) for row in rows]
-        lengths = np.array([len(part) for part in parts], dtype=np.int64)
-        ids: Ids = np.concatenate([np.zeros(0, dtype=self.model.id_dtype), *parts])
-        return ids, offsets_of(lengths)
-
-    def _encode_texts(self, texts: list[str], num_threads: int) -> Iterator[list[int]]:
-        try:
-            ids, offsets = self._encode_strings(texts, num_threads)
-        except (TypeError, UnicodeEncodeError):  # not a str, or a lone surrogate
-            documents = Documents.from_strings(texts)
-            ids, offsets = self.encode_documents(documents, num_threads=num_threads)
-        flat = ids.tolist()
-        return (flat[start:stop] for start, stop in pairwise(offsets.tolist()))
-
-    def _encode_strings(self, texts: Sequence[str], num_threads: int) -> tuple[Ids, Offsets]:
-        return self._encoder.encode_strings(texts, threads=num_threads, wide=self._is_wide)
-
-    @property
-    def _is_wide(self) -> bool:
-        """Whether ids need more than 16 bits."""
-        return self.model.id_bytes > np.dtype(np.uint16).itemsize
-
-    def _encode_text(self, text: str) -> list[int]:
-        try:
-            return self._encoder.encode_text(text)
-        except UnicodeEncodeError:  # a lone surrogate
-            ids: list[int] = self._encoder.encode(to_utf8(text)).tolist()
-            return ids
-
-    @cached_property
-    def _recognizer(self) -> LibraryEngine:
-        """The library, with which texts can spell special tokens."""
-        assert isinstance(self.model, FileModel), "a model has no file of a library"
-        return engine_of(self.model, recognize=True)
-
-    @cached_property
-    def _strict_encoder(self) -> _core.Encoder | LibraryEngine:
-        """The encoder that refuses gaps; it has tables of its own, so it is built on first use."""
-        return self._encoder_of("error")
-
-    def _encoder_of(self, gaps: Gaps) -> _core.Encoder | LibraryEngine:
-        model, cache_bytes = self.model, self._cache_bytes
-        if isinstance(model, Model):
-            return _core.Encoder(
-                model.pattern,
-                model.merge_array,
-                gaps=gaps,
-                byte_order=model.core_byte_order,
-                cache_bytes=cache_bytes,
-            )
-        if model.tables is not None:
-            return model.tables.encoder(gaps=gaps, cache_bytes=cache_bytes)
-        return engine_of(model)
 
     def _number(self, token: int | str) -> int:
         return token if isinstance(token, int) else self.encode_special(token)

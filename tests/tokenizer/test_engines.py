@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tokenizers import normalizers, pre_tokenizers
 from nanotok_ray import open_tokenizer
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
+from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer, written_tokenizer
 from nanotok_ray.tokenizer.foreign import TokenizerFile
 from tests.support.library_tokenizers import (
@@ -111,7 +113,7 @@ def test_names_of_special_tokens_are_text_unless_they_are_recognized():
     plain, _ = own.encode_documents(Documents.from_strings(said))
     special = {number for name, number in own.special_tokens.items()}
     assert not special & {*plain.tolist()}
-    known, _ = own.encode_documents(Documents.from_strings(said), before=[1], recognize=True)
+    known, _ = own.encode_recognized(Documents.from_strings(said), before=[1])
     assert known.tolist() == [n for text in said for n in (1, *ids_of(library, text))]
     assert special & {*known.tolist()}
 
@@ -314,3 +316,33 @@ def test_the_core_gives_the_ids_and_texts_of_the_library(kind):
     assert rows.tolist() == [
         number for text in (*HOSTILE, *SENTENCES) for number in ids_of(plain, text)
     ]
+
+
+def test_a_lone_surrogate_is_encoded_like_its_replacement():
+    for data in (byte_fallback(), sentence_piece()):
+        own = opened(data)
+        expected = own.encode("a\ufffdb")
+        assert own.encode("a\ud800b") == expected
+        assert own.encode(["a\ud800b", "c"]) == [expected, own.encode("c")]
+
+
+def test_a_library_renders_conversations_as_the_core_does():
+    own = opened(byte_level(special=SPECIAL_TOKENS))
+    by_library = Tokenizer(
+        replace(
+            own.model,
+            tables=None,
+            description=replace(own.model.description, engine="tokenizers"),
+        )
+    )
+    documents = [
+        '[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes, 12"}]',
+        '[{"role": "user"}]',
+        "[]",
+    ]
+    expected, batch = own.render_batch(documents), by_library.render_batch(documents)
+    assert by_library.engine == "tokenizers"
+    for name in ("ids", "labels", "offsets", "images", "sizes"):
+        assert np.array_equal(getattr(batch, name), getattr(expected, name)), name
+    assert batch.problems == expected.problems
+    assert len(by_library.render_batch([])) == 0

@@ -177,15 +177,15 @@ def _file_of_ranks(
     if names is None:
         names = () if family is None else family.special_tokens
     pattern = given.pattern if family is None else family.pattern
+    description = described(
+        RANK_FILE,
+        data,
+        engine="core",
+        special_tokens=special_ids(names, first=first),
+        around=((), ()) if family is None else (family.prepend, family.append),
+    )
     return FileModel(
-        description=described(
-            RANK_FILE,
-            data,
-            engine="core",
-            pattern=pattern,
-            special_tokens=special_ids(names, first=first),
-            around=((), ()) if family is None else (family.prepend, family.append),
-        ),
+        description=replace(description, pattern=pattern),
         data=data,
         text_tokens={rank: token for token, rank in sorted(ranks.items(), key=itemgetter(1))},
         tables=CoreTables.of_ranks(ranks, pattern=pattern, name=name),
