@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.documents import Documents, offsets_of
+from nanotok_ray.documents import Documents, offsets_of, to_utf8
 from nanotok_ray.errors import SplitError, TokenizerError, how_to_install
 from nanotok_ray.tokenizer.decoders import PieceDecoder, TextDecoder
 from nanotok_ray.tokenizer.file_model import SENTENCEPIECE_FILE, FileModel
@@ -120,7 +120,7 @@ class LibraryEngine(TextDecoder):
     def _one_by_one(self, texts: Sequence[str], *, first: int) -> Iterator[list[int]]:
         for number, text in enumerate(texts, first):
             try:
-                yield self._encoded([text])[0]
+                yield self._encoded([to_utf8(text).decode()])[0]  # without lone surrogates
             except BaseException as error:
                 if not _is_of_library(error):
                     raise
@@ -309,5 +309,4 @@ def _library(name: Literal["tokenizers", "sentencepiece"]) -> Any:  # noqa: ANN4
 
 def _is_of_library(error: BaseException) -> bool:
     """Return whether an exception is raised by a library, whose panics are no `Exception`."""
-    is_error = isinstance(error, Exception) and not isinstance(error, UnicodeEncodeError)
-    return is_error or type(error).__name__ == "PanicException"
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

@@ -72,6 +72,8 @@ def piece_model(data: bytes, *, name: str) -> PieceModel:
         for field, value in _fields(memoryview(data)):
             if field == _PIECES:
                 pieces.append(_piece(value))
+                if len(pieces) > MAX_TOKENS:
+                    break
             elif field in _SETTINGS:
                 values |= _settings(value, _SETTINGS[field])
     except (ValueError, IndexError, TypeError, struct.error) as error:

@@ -147,6 +147,18 @@ def equal_spaces() -> bytes:
     return data
 
 
+def scored_oddly(kind: str) -> bytes:
+    """Return a model with a score that is not a number, or with an unused piece."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(plain_sentence_piece())
+    piece = next(piece for piece in model.pieces if len(piece.piece) > 1 and piece.type == 1)
+    if kind == "unused":
+        piece.type = 5
+    else:
+        piece.score = float("nan")
+    data: bytes = model.SerializeToString()
+    return data
+
+
 def without_added(data: str) -> tokenizers.Tokenizer:
     """Return the library's tokenizer of a file that matches no added token in a text."""
     return tokenizers.Tokenizer.from_str(json.dumps({**json.loads(data), "added_tokens": []}))

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from tokenizers import normalizers, pre_tokenizers
 
 from nanotok_ray import open_tokenizer
 from nanotok_ray.documents import Documents
-from nanotok_ray.errors import CorruptOutputError, TokenizerError
+from nanotok_ray.errors import CorruptOutputError, PatternError, TokenizerError
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer, written_tokenizer
 from nanotok_ray.tokenizer.foreign import TokenizerFile
@@ -25,6 +26,7 @@ from tests.support.library_tokenizers import (
     byte_level,
     equal_spaces,
     plain_sentence_piece,
+    scored_oddly,
     sentence_piece,
     texts,
     unigram,
@@ -247,6 +249,34 @@ def test_a_damaged_or_hostile_file_is_refused_with_one_line(kind):
     with pytest.raises(TokenizerError, match=message) as caught:
         opened(data())
     assert "\n" not in str(caught.value)
+
+
+@given(
+    which=st.sampled_from([plain_sentence_piece, byte_level, unigram]),
+    changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=3),
+)
+def test_any_changed_byte_is_refused_or_gives_a_tokenizer(which, changes):
+    data = which()
+    changed_bytes = bytearray(data.encode() if isinstance(data, str) else data)
+    for place, byte in changes:
+        changed_bytes[int(place * (len(changed_bytes) - 1))] = byte
+    with suppress(TokenizerError, PatternError):
+        opened(bytes(changed_bytes)).encode("the cat 12")
+
+
+@pytest.mark.parametrize("kind", ["not a number", "unused"])
+def test_a_model_that_the_core_cannot_prove_is_encoded_by_the_library(kind):
+    data = scored_oddly(kind)
+    own, library = opened(data), sentencepiece.SentencePieceProcessor(model_proto=data)
+    assert own.engine == "sentencepiece"
+    assert own.model.reason
+    for text in HOSTILE:
+        assert own.encode(text) == library.encode(text)
+
+
+def test_more_pieces_than_the_limit_are_refused_before_they_are_read():
+    with pytest.raises(TokenizerError, match=r"2,097,153 pieces"):
+        opened(b"\n\x03\n\x01a" * 2_200_000)
 
 
 def test_a_tokenizer_of_a_library_has_no_merges_and_no_pattern():
