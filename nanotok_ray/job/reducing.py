@@ -67,15 +67,16 @@ def merge_first(work: str, counted: CountedSlices, runtime: Runtime) -> CountedS
     Raises:
         SliceError: a group could not be merged.
     """
-    if not (items := merge_items(work, counted)):
-        return counted
-    stage = counts_stage("merge", items, MergeRecord, merge_work, rules=_RULES)
-    complete(stage, runtime)
+    items = merge_items(work, counted)
+    if items:
+        complete(counts_stage("merge", items, MergeRecord, merge_work, rules=_RULES), runtime)
     return _merged(counted, items)
 
 
 def _merged(counted: CountedSlices, items: Sequence[MergeWork]) -> CountedSlices:
-    """Return the counts with the files of the groups instead of those of the slices."""
+    """Return the counts with the files of the groups, if any, instead of those of the slices."""
+    if not items:
+        return counted
     return replace(
         counted,
         files=tuple((group.source, f"{group.name}.arrow") for group in items),
@@ -224,27 +225,19 @@ def remove_damaged_sums(training: Training, counted: CountedSlices, *, on_event:
     folder = Folder(training.recipe.output.work)
     items = _later_items(training, counted)
     later = [record for work in items if (record := _record_of(work, folder)) is not None]
+    records: list[Record[Any]] = [*counted.records, *later]
+    files = [record.value.files[0] for record in records]
     with ThreadPoolExecutor() as pool:
-        damaged = list(pool.map(partial(_damaged_file, folder), (*counted.records, *later)))
-    for name in filter(None, damaged):
-        on_event(
-            Note(
-                text=f"{folder.join(name)} is damaged, its sha256 is not that of its record; it is "
-                "made again"
-            )
-        )
-    counts = [
-        record for record, name in zip(counted.records, damaged, strict=False) if name is not None
-    ]
-    for record in (*later, *counts):
-        folder.remove(record.name)
-    return bool(later or counts)
-
-
-def _damaged_file(folder: Folder, record: Record[Any]) -> str | None:
-    """Return the name of the file of counts of a record if its bytes have changed."""
-    file = record.value.files[0]
-    return None if is_unchanged(folder, file) else file.name
+        are_unchanged = list(pool.map(partial(is_unchanged, folder), files))
+    names = {record.name for record in later}
+    for record, file, is_same in zip(records, files, are_unchanged, strict=True):
+        if not is_same:
+            names.add(record.name)
+            text = f"{folder.join(file.name)} is damaged, its sha256 is not that of its record"
+            on_event(Note(text=f"{text}; it is made again"))
+    for name in sorted(names):
+        folder.remove(name)
+    return bool(names)
 
 
 def _record_of(work: MergeWork | ReduceWork, folder: Folder) -> Record[Any] | None:
@@ -259,9 +252,8 @@ def _record_of(work: MergeWork | ReduceWork, folder: Folder) -> Record[Any] | No
 def _later_items(training: Training, counted: CountedSlices) -> list[MergeWork | ReduceWork]:
     """Return the merges and the sums of counts."""
     groups = merge_items(training.recipe.output.work, counted)
-    if groups:
-        counted = _merged(counted, groups)
-    return [*groups, *reduce_items(WeightedCounts.of(training, counted))]
+    summed = WeightedCounts.of(training, _merged(counted, groups))
+    return [*groups, *reduce_items(summed)]
 
 
 def names_in_use(recipe: Recipe) -> frozenset[str]:
