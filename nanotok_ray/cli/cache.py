@@ -89,9 +89,13 @@ def ls(arguments: Arguments) -> int:
         {**values, "files": files} if arguments.files else values,
         field_line("work", work.url),
         *(field_line("counts", f"{name}: {numbers_text(n)}") for name, n in sources.items()),
-        field_line("total", numbers_text(total)),
-        field_line("other", numbers_text(other)),
-        field_line("temporary", numbers_text({"files": len(work.temporaries)})),
+        *([] if len(sources) == 1 else [field_line("total", numbers_text(total))]),
+        *([field_line("other", numbers_text(other))] if work.other else []),
+        *(
+            [field_line("temporary", f"{len(work.temporaries):,} files")]
+            if work.temporaries
+            else []
+        ),
         *(f"{file['state']:<9}   {file['bytes']:>15,}  {file['name']}" for file in files),
     )
     return 0
