@@ -50,6 +50,12 @@ impl Automaton {
         (end > from).then_some(end)
     }
 
+    /// The first match that begins after `from`, and is not empty; every start is tried.
+    pub(crate) fn match_after(&self, text: &str, from: usize) -> Option<(usize, usize)> {
+        let mut starts = text[from..].char_indices().skip(1).map(|(at, _)| from + at);
+        starts.find_map(|start| Some((start, self.match_at(text, start)?)))
+    }
+
     /// The automaton reports a match one byte late, or at the end of the text.
     fn longest(&self, bytes: &[u8], from: usize) -> Option<(usize, StateID)> {
         let table = &self.table;

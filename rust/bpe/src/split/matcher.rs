@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::error::GaveUp;
+use crate::split::automaton::Automaton;
 use crate::split::engine::Engine;
 use crate::split::scanner::Scanner;
 use crate::split::work::Work;
@@ -13,6 +14,10 @@ const MAX_PATTERN_BYTES: usize = 1 << 16;
 /// Limit of backtracking steps of one search, which takes seconds; `Work` limits a document. A
 /// search for the next match in a long document can legitimately take a few steps per byte.
 const BACKTRACK_LIMIT: usize = 200_000_000;
+
+/// In a rest of so few bytes that does not begin with a match, the table is tried at each character,
+/// which takes up to the square of this number of steps. The regex engine takes as many to begin.
+const SHORT_REST: usize = 32;
 
 /// A compiled pattern. A clone shares the tables but not the memory of a search.
 #[derive(Debug, Clone)]
@@ -37,6 +42,13 @@ impl Matcher {
         match &self.engine {
             Engine::Scanner(scanner) => Some(scanner),
             _ => None,
+        }
+    }
+
+    fn table(&self) -> Option<&Automaton> {
+        match &self.engine {
+            Engine::Table(table) => Some(table),
+            Engine::Scanner(_) | Engine::Lexer(_) | Engine::Regex => None,
         }
     }
 
@@ -82,13 +94,15 @@ impl Matcher {
     /// The next match at or after `from`.
     #[inline]
     fn find(&self, text: &str, from: usize, work: &Work) -> Result<Option<(usize, usize)>, Stuck> {
-        let quick = match &self.engine {
-            Engine::Table(automaton) => automaton.match_at(text, from),
-            Engine::Scanner(_) | Engine::Lexer(_) | Engine::Regex => None,
-        };
-        match quick {
-            Some(end) => Ok(Some((from, end))),
-            None if from >= text.len() => Ok(None),
+        let quick = self.table().and_then(|table| table.match_at(text, from));
+        if let Some(end) = quick {
+            return Ok(Some((from, end)));
+        }
+        if from >= text.len() {
+            return Ok(None);
+        }
+        match self.table().filter(|_| text.len() - from <= SHORT_REST) {
+            Some(table) => Ok(table.match_after(text, from)),
             None => {
                 work.find(&self.regex, text, from).map_err(|reason| Stuck { offset: from, reason })
             }
