@@ -137,7 +137,7 @@ class Splitter:
 
         Raises:
             PatternError: The core cannot compile a regular expression, it has more than 65,536
-                bytes, there are no steps or more than 64, or a behavior is unknown (such as
+                bytes, there are no steps or more than 16, or a behavior is unknown (such as
                 "removed", with which the spans would not be the document).
         """
 

@@ -101,8 +101,8 @@ def test_every_piece_of_steps_is_a_span():
 
 
 WRONG = {
-    "there are 0 steps: it must be 1 to 64": [],
-    "there are 65 steps: it must be 1 to 64": [("a", "isolated", True)] * 65,
+    "there are 0 steps: it must be 1 to 16": [],
+    "there are 17 steps: it must be 1 to 16": [("a", "isolated", True)] * 17,
     '"removed" is none of isolated, contiguous, merged_with_previous, merged_with_next': [
         ("a", "removed", False)
     ],

@@ -22,10 +22,10 @@ fuzz_target!(|bytes: &[u8]| {
                     found.iter().zip(&expected).take_while(|(own, other)| own == other).count();
                 let start: usize = found[..at].iter().map(|(span, _)| span.len()).sum();
                 let [own, other] = [&found, &expected].map(|spans| shown(spans.get(at)));
-                let (engine, pattern) = (splitter.engine(), splitter.pattern());
+                let (engine, steps) = (splitter.engine(), splitter.steps());
                 let length = document.len();
                 panic!(
-                    "at {start} of {length} bytes {own} and not {other} by {engine} of {pattern}"
+                    "at {start} of {length} bytes {own} and not {other} by {engine} of {steps:?}"
                 );
             }
         }

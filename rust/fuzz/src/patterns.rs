@@ -56,6 +56,34 @@ fn spellings(pattern: &str) -> [String; 3] {
     [pattern.to_owned(), dead, format!("(?:{pattern})(?=)")]
 }
 
+/// Patterns of steps: sets of characters, the last step of `DeepSeek`, GPT-2, look-around, one with
+/// gaps.
+pub const OF_STEPS: [&str; 8] = [
+    r"\p{N}{1,3}",
+    r"[\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+",
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
+    PATTERNS[4],
+    PATTERNS[6],
+    r"\s+(?!\S)|\s+",
+    r"(?<=a)b|\s",
+    "ab|a",
+];
+
+static STEPS: LazyLock<Vec<fancy_regex::Regex>> = LazyLock::new(|| {
+    let regex = |pattern: &&str| fancy_regex::Regex::new(pattern).expect("a pattern");
+    OF_STEPS.iter().map(regex).collect()
+});
+
+/// The regular expression of one of the patterns of steps.
+///
+/// # Panics
+///
+/// If it is none of them.
+pub fn of_step(pattern: &str) -> &'static fancy_regex::Regex {
+    let number = OF_STEPS.iter().position(|&own| own == pattern);
+    &STEPS[number.expect("a pattern of steps")]
+}
+
 static CASES: LazyLock<Vec<Case>> =
     LazyLock::new(|| PATTERNS.iter().map(|pattern| Case::new(pattern)).collect());
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use nanotok_bpe::{Kind, Merge};
+use nanotok_bpe::{Behavior, Kind, Merge, Step};
 
 /// The spans of a document from the regex engine, with their kinds.
 pub fn split<'d>(regex: &fancy_regex::Regex, document: &'d [u8]) -> Vec<(&'d [u8], Kind)> {
@@ -23,6 +23,77 @@ pub fn split<'d>(regex: &fancy_regex::Regex, document: &'d [u8]) -> Vec<(&'d [u8
     }
     spans.retain(|(span, _)| !span.is_empty());
     spans
+}
+
+/// The pieces of a step in a text: its parts, with whether each is a match, joined by its behavior.
+pub fn step<'t>(step: &Step, regex: &fancy_regex::Regex, text: &'t [u8]) -> Vec<&'t [u8]> {
+    let mut parts: Vec<(usize, bool)> = split(regex, text)
+        .into_iter()
+        .map(|(part, kind)| (part.len(), (kind == Kind::Match) != step.invert))
+        .collect();
+    // A match is joined with the part after it as, in reverse order, with the part before it.
+    let reversed = step.behavior == Behavior::MergedWithNext;
+    if reversed {
+        parts.reverse();
+    }
+    let mut lengths: Vec<usize> = Vec::new();
+    let mut before = false;
+    for (length, is_match) in parts {
+        let joins = match step.behavior {
+            Behavior::Isolated => false,
+            Behavior::Contiguous => is_match == before,
+            Behavior::MergedWithPrevious | Behavior::MergedWithNext => is_match && !before,
+        };
+        match lengths.last_mut() {
+            Some(last) if joins => *last += length,
+            _ => lengths.push(length),
+        }
+        before = is_match;
+    }
+    if reversed {
+        lengths.reverse();
+    }
+    let mut rest = text;
+    let cut = |length: usize| {
+        let (piece, after) = rest.split_at(length);
+        rest = after;
+        piece
+    };
+    lengths.into_iter().map(cut).collect()
+}
+
+/// A list of pairs, of which those with the lowest position are merged first.
+#[derive(Debug)]
+pub struct Listed {
+    ranks: HashMap<(Vec<u8>, Vec<u8>), usize>,
+}
+
+impl Listed {
+    /// Of equal pairs, the last one counts.
+    pub fn new(pairs: &[(Vec<u8>, Vec<u8>)]) -> Self {
+        Self { ranks: pairs.iter().cloned().zip(0..).collect() }
+    }
+
+    /// The tokens of a span: always the neighbors with the lowest position are merged, the leftmost
+    /// first.
+    pub fn merge(&self, span: &[u8]) -> Vec<Vec<u8>> {
+        let mut tokens: Vec<Vec<u8>> = span.iter().map(|&byte| vec![byte]).collect();
+        let rank = |pair: &[Vec<u8>]| self.ranks.get(&(pair[0].clone(), pair[1].clone())).copied();
+        let mut found: Vec<Option<usize>> = tokens.windows(2).map(rank).collect();
+        while let Some((_, at)) =
+            found.iter().enumerate().filter_map(|(at, rank)| Some(((*rank)?, at))).min()
+        {
+            let right = tokens.remove(at + 1);
+            tokens[at].extend(right);
+            found.remove(at);
+            for place in [at.checked_sub(1), Some(at)].into_iter().flatten() {
+                if place < found.len() {
+                    found[place] = rank(&tokens[place..place + 2]);
+                }
+            }
+        }
+        tokens
+    }
 }
 
 /// The bytes of every id.

@@ -4,6 +4,7 @@
 use std::iter::once;
 use std::sync::OnceLock;
 
+use nanotok_memory as memory;
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 use unicode_normalization_alignments::{
     IsNormalized, UnicodeNormalization, char as unicode, is_nfc_quick, is_nfkc_quick,
@@ -17,6 +18,9 @@ const CALM: Sets = 1;
 
 /// Any other character.
 const ACTIVE: Sets = 2;
+
+/// Bytes of a run whose buffers are not small.
+const LONG_RUN: usize = 1 << 16;
 
 /// A change of characters that depends on their neighbors only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +59,7 @@ impl Form {
                 text[at..found].char_indices().next_back().map_or(found, |(last, _)| at + last);
             let end = table.classes.find(bytes, found, CALM, false);
             let run = &text[start..end];
+            check_run(run);
             if !self.is_same(run) {
                 let out = out.get_or_insert_with(String::new);
                 append(out, &text[copied..start]);
@@ -113,6 +118,13 @@ impl Form {
             _ => false,
         };
         alone && !combines && unicode::canonical_combining_class(first) == 0
+    }
+}
+
+/// Checks that the library can buffer a long run: 12 bytes a character, up to three times.
+fn check_run(run: &str) {
+    if run.len() > LONG_RUN {
+        memory::check_room::<[u64; 4]>(run.len());
     }
 }
 

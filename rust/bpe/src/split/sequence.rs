@@ -17,8 +17,8 @@ use crate::split::scanner::Scanner;
 use crate::split::work::Work;
 use crate::split::{GapRule, Kind, Stuck};
 
-/// Limit of steps: each of them is a call within the one before.
-const MAX_STEPS: usize = 64;
+/// Limit of steps: the table of each can take 32 MiB.
+const MAX_STEPS: usize = 16;
 
 /// Pieces of fewer bytes are split faster by the lexer than by the scanner, which begins with a
 /// block of 64 bytes.

@@ -100,7 +100,7 @@ fn steps_are_returned_and_limited() {
     }
     for number in [0, MAX_STEPS + 1] {
         let many = vec![step("a", Behavior::Contiguous, false); number];
-        let reason = format!("there are {number} steps: it must be 1 to 64");
+        let reason = format!("there are {number} steps: it must be 1 to 16");
         let error = Splitter::of_steps(&many, GapRule::Spans).unwrap_err();
         assert_eq!(error, Error::Pattern { reason });
     }
