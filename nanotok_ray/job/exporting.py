@@ -109,8 +109,7 @@ def export(
     exporting = ExportPlan.of(out, layout, folder=folder)
     if exporting.is_done:
         return exporting.run(runtime)
-    has_tasks = exporting.todo or exporting.reused
-    session = runtime.session() if has_tasks else nullcontext()
+    session = runtime.session() if exporting.has_tasks else nullcontext()
     with session, _held(out, exporting.folder, runtime) as guarded:
         current = ExportPlan.of(
             out, layout, folder=folder
@@ -200,7 +199,7 @@ class ExportPlan:
             return self._result(read_export(self.folder))
         stored, units_done = self.stored, 0
         begin(self.folder, self.corpus, _exported(stored))
-        if self.todo or self.reused:
+        if self.has_tasks:
             stage = Stage(
                 name=STAGE,
                 results=_results(self.folder, stored.items),
@@ -221,9 +220,9 @@ class ExportPlan:
         return self._result(export, units_done=units_done, removed=removed)
 
     @property
-    def reused(self) -> list[ExportWork]:
-        """The finished units that an unfinished export has left, whose files must be checked."""
-        return [work for work, _ in self.stored.done if self._must_check(work)]
+    def has_tasks(self) -> bool:
+        """Whether units must be exported, or the files of finished units must be checked."""
+        return bool(self.todo) or any(self._must_check(work) for work, _ in self.stored.done)
 
     def _must_check(self, work: ExportWork) -> bool:
         """Return whether the files of a finished unit must be read.

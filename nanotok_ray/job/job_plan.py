@@ -139,7 +139,7 @@ class JobPlan:
             self.tokenizer is None
             or (self.tokenizing is not None and bool(self.tokenizing.todo))
             or bool(self.reused)
-            or any(exporting.todo or exporting.reused for exporting in self.exports)
+            or any(exporting.has_tasks for exporting in self.exports)
         )
 
     @property

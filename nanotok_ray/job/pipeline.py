@@ -353,7 +353,7 @@ class _Run:
         """Write the output in the other layouts of the recipe."""
         results = []
         for exporting in todo:
-            with self._session() if exporting.todo or exporting.reused else nullcontext():
+            with self._session() if exporting.has_tasks else nullcontext():
                 results.append(exporting.run(self.runtime))
         return results
 
