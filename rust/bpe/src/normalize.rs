@@ -10,6 +10,12 @@
 //! The decomposition of a calm character begins with a character of class 0 that combines with none
 //! before it. So no step looks across the start of a calm character, and a text can be divided
 //! there. Between two calm characters nothing changes, since each is unchanged on its own.
+//!
+//! A *quiet mark* is unchanged on its own, but its class is not 0, so that it can be sorted; it
+//! combines with nothing before it. A calm character with a single quiet mark is unchanged: only the
+//! marks of its own decomposition can be sorted behind the quiet one, and they combine with their
+//! character all the same, since a mark of a lower class that does not combine is not in the way. A
+//! test compares all such pairs with the library.
 
 use nanotok_memory as memory;
 

@@ -14,10 +14,13 @@ use crate::normalize::append;
 use crate::split::{Classes, Sets};
 
 /// A calm character.
-const CALM: Sets = 1;
+pub(super) const CALM: Sets = 1;
+
+/// A quiet mark: unchanged on its own, of a class that is not 0, and combines with nothing before it.
+pub(super) const MARK: Sets = 2;
 
 /// Any other character.
-const ACTIVE: Sets = 2;
+const ACTIVE: Sets = 4;
 
 /// Bytes of a run whose buffers are not small.
 const LONG_RUN: usize = 1 << 16;
@@ -50,9 +53,14 @@ impl Form {
         let bytes = text.as_bytes();
         let (mut out, mut copied, mut at) = (None, 0, 0);
         loop {
-            let found = table.classes.find(bytes, at, ACTIVE, table.skips_ascii);
+            let found = table.classes.find(bytes, at, MARK | ACTIVE, table.skips_ascii);
             if found == text.len() {
                 break;
+            }
+            let (sets, next) = table.classes.at(bytes, found);
+            if sets == MARK && (next == text.len() || table.classes.at(bytes, next).0 == CALM) {
+                at = next;
+                continue;
             }
             // The character before it is calm, unless it is in front of `at`.
             let start =
@@ -97,8 +105,8 @@ impl Form {
         }
     }
 
-    /// Whether `character` neither changes on its own nor by what precedes it.
-    fn is_calm(self, character: char) -> bool {
+    /// The set of a character.
+    pub(super) fn set_of(self, character: char) -> Sets {
         let mut bytes = [0; 4];
         let alone = self.is_same(character.encode_utf8(&mut bytes));
         let mut first = None;
@@ -107,7 +115,7 @@ impl Form {
         };
         let combines = |quick: IsNormalized| quick != IsNormalized::Yes;
         match self {
-            Self::Lower => return alone,
+            Self::Lower => return if alone { CALM } else { ACTIVE },
             Self::Nfc | Self::Nfd => unicode::decompose_canonical(character, &mut keep),
             Self::Nfkc | Self::Nfkd => unicode::decompose_compatible(character, &mut keep),
         }
@@ -117,7 +125,11 @@ impl Form {
             Self::Nfkc => combines(is_nfkc_quick(once(first))),
             _ => false,
         };
-        alone && !combines && unicode::canonical_combining_class(first) == 0
+        match unicode::canonical_combining_class(first) {
+            _ if !alone || combines => ACTIVE,
+            0 => CALM,
+            _ => MARK,
+        }
     }
 }
 
@@ -131,22 +143,24 @@ fn check_run(run: &str) {
 impl Table {
     /// Takes about 50 ms.
     fn new(form: Form) -> Self {
-        let mut ranges: [Vec<ClassUnicodeRange>; 2] = [Vec::new(), Vec::new()];
-        let mut begin = '\0';
-        let mut is_calm = form.is_calm(begin);
-        let mut before = begin;
+        let mut ranges = [const { Vec::new() }; 3];
+        let mut add = |begin, end, set| {
+            ranges[(set >> 1) as usize].push(ClassUnicodeRange::new(begin, end));
+        };
+        let (mut begin, mut before) = ('\0', '\0');
+        let mut set = form.set_of(begin);
         for character in '\u{1}'..=char::MAX {
-            let own = form.is_calm(character);
-            if own != is_calm {
-                ranges[usize::from(is_calm)].push(ClassUnicodeRange::new(begin, before));
-                (begin, is_calm) = (character, own);
+            let own = form.set_of(character);
+            if own != set {
+                add(begin, before, set);
+                (begin, set) = (character, own);
             }
             before = character;
         }
-        ranges[usize::from(is_calm)].push(ClassUnicodeRange::new(begin, before));
-        let [active, calm] = ranges.map(ClassUnicode::new);
-        let classes = Classes::new(&[(CALM, &calm), (ACTIVE, &active)]);
-        let skips_ascii = classes.skips_ascii(ACTIVE);
+        add(begin, before, set);
+        let [calm, mark, active] = ranges.map(ClassUnicode::new);
+        let classes = Classes::new(&[(CALM, &calm), (MARK, &mark), (ACTIVE, &active)]);
+        let skips_ascii = classes.skips_ascii(MARK | ACTIVE);
         Self { classes, skips_ascii }
     }
 }

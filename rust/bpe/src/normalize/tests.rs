@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::normalize::forms::{CALM, MARK};
 
 const FORMS: [(Normalizer, Form); 5] = [
     (Normalizer::Nfc, Form::Nfc),
@@ -91,6 +92,35 @@ fn every_character_is_changed_as_by_the_library() {
                 let changed = own.changed_text(&text);
                 let found = changed.as_deref().unwrap_or(&text);
                 assert_eq!(found, expected(form, &text), "{form:?} {text:?}");
+            }
+        }
+    }
+}
+
+/// Each calm character that decomposes, with each quiet mark.
+#[test]
+fn a_quiet_mark_changes_no_calm_character() {
+    for (_, form) in FORMS {
+        let of_set = |set| ('\0'..=char::MAX).filter(move |&it| form.set_of(it) == set);
+        let decomposes = |character: &char| {
+            let mut number = 0;
+            unicode_normalization_alignments::char::decompose_canonical(*character, |_| {
+                number += 1;
+            });
+            number > 1
+        };
+        // Of Hangul, all decompose in the same way.
+        let calm: Vec<char> = of_set(CALM)
+            .filter(decomposes)
+            .filter(|&it| !('\u{ac20}'..='\u{d7a3}').contains(&it))
+            .chain(['a', '\u{4e2d}', '\u{915}'])
+            .collect();
+        let mut text = String::new();
+        for mark in of_set(MARK) {
+            for &character in &calm {
+                text.clear();
+                text.extend([character, mark]);
+                assert_eq!(expected(form, &text), text, "{form:?}");
             }
         }
     }
