@@ -38,6 +38,7 @@ from nanotok_ray.formats.names import (
     MANIFEST_NAME,
     PLAN_NAME,
     RECIPE_NAME,
+    RECOGNIZE,
     RECORDS,
     REPORT_PAGE_NAME,
     RESERVED_NAMES,
@@ -72,7 +73,6 @@ from nanotok_ray.formats.published import (
     read_shards_index,
 )
 from nanotok_ray.formats.records import (
-    RECOGNIZE,
     ROLES,
     CountFlow,
     CountRecord,

@@ -35,6 +35,9 @@ RESERVED_NAMES = (
 )
 """Names in the output folder that no source can have."""
 
+RECOGNIZE = "recognise"
+"""The rule by which names of special tokens in a text become these tokens."""
+
 
 def sha256_of(data: bytes) -> str:
     """Return the sha256 (hex) of bytes."""

@@ -83,10 +83,6 @@ class Totals:
     """Values of keys that hold text and are not rendered, by key."""
 
 
-RECOGNIZE = "recognise"
-"""The rule by which names of special tokens in a text become these tokens."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardSettings:
     """Everything that a shard depends on besides its slice."""
