@@ -4,11 +4,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nanotok_ray.errors import RecipeError, TransientIOError
+from nanotok_ray.errors import NanotokError, RecipeError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, ShardSettings
 from nanotok_ray.job.bad_documents import give_up_after, slice_rules
-from nanotok_ray.job.engine_versions import of_this_engine
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import output_folder
@@ -43,10 +42,14 @@ from nanotok_ray.shards import (
     slice_results,
     write_record,
 )
-from nanotok_ray.shards.check import record_problems, work_of
+from nanotok_ray.shards.check import check_slice, record_problems, work_of
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import FileModel, Tokenizer
+from nanotok_ray.units import quantity
+
+_MAX_CHECKED = 4
+"""Slices whose sample is encoded again by the installed version of a library."""
 
 
 def check_special_tokens(recipe: Recipe) -> None:
@@ -204,7 +207,7 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
     expected = tuple(expected_records(plan, settings))
     stored = _results(out, expected, tokenizer).find()
     records = {name: record for name, record in stored.records.items() if not is_skipped(record)}
-    stored, notes = of_this_engine(replace(stored, records=records), tokenizer, out)
+    stored, notes = _of_this_engine(replace(stored, records=records), tokenizer, out)
     return TokenizePlan(
         plan=plan,
         settings=settings,
@@ -214,6 +217,40 @@ def tokenizing_of(recipe: Recipe, plan: Plan, tokenizer: Tokenizer, out: Folder)
         limits=recipe.limits,
         give_up_after=give_up_after(recipe.limits, plan.slices()),
     )
+
+
+def _of_this_engine(
+    stored: StoredRecords[ExpectedSlice, ShardRecord], tokenizer: Tokenizer, out: Folder
+) -> tuple[StoredRecords[ExpectedSlice, ShardRecord], tuple[str, ...]]:
+    """Return the records that remain with the installed version of the library, and notes.
+
+    A sample of the slices that another version has written is encoded again. If an id differs,
+    the records of all slices of other versions are left out.
+    """
+    current = tokenizer.engine_version
+    others = [(item, record) for item, record in stored.done if record.value.engine != current]
+    if not others:
+        return stored, ()
+    checked, problem = 0, None
+    for item, record in others[:: -(-len(others) // _MAX_CHECKED)]:
+        work = work_of(out, item, record, model=tokenizer.model)
+        try:
+            result = check_slice(replace(work, depth="sample"))
+        except (NanotokError, OSError) as error:
+            problem = problem or str(error)
+            continue
+        checked += result.sampled
+        problem = problem or next(iter(result.problems), None)
+    names = " and ".join(sorted({str(record.value.engine) for _, record in others}))
+    slices = f"{quantity(len(others), 'slice')} encoded with {names}"
+    if problem is None:
+        documents = quantity(checked, "document")
+        same = f"{current} gives the same ids for a sample of {documents}"
+        return stored, (f"{slices}: kept, because {same}",)
+    gone = {item.record_name for item, _ in others}
+    remaining = {name: record for name, record in stored.records.items() if name not in gone}
+    note = f"{slices}: encoded again with {current}, because of a sample: {problem}"
+    return replace(stored, records=remaining), (note,)
 
 
 def _results(

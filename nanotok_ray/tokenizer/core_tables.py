@@ -36,7 +36,7 @@ class CoreTables:
     pattern: str | tuple[Step, ...]
     merges: NDArray[np.uint32]
     """The merges in internal ids, of shape (m, 2)."""
-    whole: tuple[bytes, ...]
+    span_tokens: tuple[bytes, ...]
     """The tokens that only a whole span becomes."""
     numbering: NDArray[np.uint32]
     """The id of each internal id."""
@@ -63,12 +63,12 @@ class CoreTables:
             )
         except TokenizerError as error:
             raise TokenizerError(f"{name}: {error}") from error
-        whole = tuple(bytes(data[start:stop]) for start, stop in pairwise(offsets))
+        span_tokens = tuple(bytes(data[start:stop]) for start, stop in pairwise(offsets))
         numbering = np.array([ids[tokens[rank]] for rank in ranks.tolist()], dtype=np.uint32)
         return cls(
             pattern=pattern,
             merges=merges,
-            whole=whole,
+            span_tokens=span_tokens,
             numbering=numbering,
             priorities=ranks[256 : 256 + len(merges)],
         )
@@ -85,13 +85,13 @@ class CoreTables:
             PatternError: A pattern cannot be compiled.
             TokenizerError: The tables contradict each other.
         """
-        whole = as_documents(self.whole)
+        span_tokens = as_documents(self.span_tokens)
         return _core.Encoder(
             self.pattern,
             self.merges,
             gaps=gaps,
             priorities=self.priorities,
-            whole=(whole.data, whole.offsets),
+            whole=(span_tokens.data, span_tokens.offsets),
             numbering=self.numbering,
             space_runs=self.space_runs,
             normalizers=self.normalizers,

@@ -162,7 +162,7 @@ class TokenizersEngine(LibraryEngine):
         Raises:
             TokenizerError: The library is not installed, or refuses the file.
         """
-        assert self._whole is not None
+        assert self._complete is not None
 
     @cached_property
     def _contents(self) -> Mapping[str, Any]:
@@ -170,14 +170,14 @@ class TokenizersEngine(LibraryEngine):
         return contents
 
     @cached_property
-    def _whole(self) -> Any:  # noqa: ANN401 - the library's class
+    def _complete(self) -> Any:  # noqa: ANN401 - the library's class
         """The tokenizer of the file."""
         return self._opened({**self._contents, "truncation": None, "padding": None})
 
     @cached_property
     def _encoder(self) -> Any:  # noqa: ANN401 - the library's class
         if self._recognize:
-            return self._whole
+            return self._complete
         none: dict[str, Any] = {key: [] if key == "added_tokens" else None for key in _ADDED}
         return self._opened({**self._contents, **none})
 
@@ -218,14 +218,14 @@ class TokenizersEngine(LibraryEngine):
         return "".join([*parts, self._decoded(ids[start:])])
 
     def _knows(self, name: str, number: int) -> bool:
-        return bool(self._whole.token_to_id(name) == number)
+        return bool(self._complete.token_to_id(name) == number)
 
     def _encoded(self, texts: list[str]) -> list[list[int]]:
         encode = self._encoder.encode
         return [encode(text, add_special_tokens=False).ids for text in texts]
 
     def _decoded(self, ids: list[int]) -> str:
-        return str(self._whole.decode(ids, skip_special_tokens=False))
+        return str(self._complete.decode(ids, skip_special_tokens=False))
 
 
 class SentencePieceEngine(LibraryEngine):

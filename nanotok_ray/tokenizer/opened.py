@@ -7,10 +7,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from nanotok_ray.counts import PATTERNS
-from nanotok_ray.errors import CorruptOutputError, TokenizerError
+from nanotok_ray.errors import CorruptOutputError, TokenizerError, how_to_install
 from nanotok_ray.formats import TOKENIZER_FOLDER
 from nanotok_ray.recipe import names_hub_model
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.file_model import DEFINING_FILES
 from nanotok_ray.tokenizer.folder import (
     READABLE_NAME,
     checked_bytes,
@@ -19,13 +20,13 @@ from nanotok_ray.tokenizer.folder import (
     read_readable,
 )
 from nanotok_ray.tokenizer.foreign import (
+    BESIDE,
     FAMILIES,
     Given,
     SpecialTokens,
     TokenizerFile,
     from_object,
 )
-from nanotok_ray.tokenizer.hub import hub_folder
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
 RANKS = ".tiktoken"
@@ -82,7 +83,7 @@ def open_tokenizer(
         return Tokenizer(_file_at(path).model(given))
     given.check_unused(path)
     if names_hub_model(path):
-        folder = hub_folder(path)
+        folder = _hub_folder(path)
         tokenizer = Tokenizer.load(folder)
         tokenizer.origin = f"{path.partition('@')[0]}@{Path(folder).name}"
         return tokenizer
@@ -150,6 +151,40 @@ def path_and_pattern(spec: str) -> tuple[str, str | None]:
     path, _, name = spec.rpartition(":")
     is_named = bool(path) and (name in FAMILIES or name in PATTERNS)
     return (path, name) if is_named else (spec, None)
+
+
+def _hub_folder(spec: str) -> str:
+    """Return the local folder of the tokenizer of a model, OWNER/MODEL or OWNER/MODEL@REVISION.
+
+    The folder is in the cache of huggingface_hub, and its name is the commit of the revision. What
+    the cache lacks is downloaded, unless HF_HUB_OFFLINE is set.
+
+    Raises:
+        TokenizerError: huggingface_hub is not installed, or cannot get the files.
+    """
+    model, _, revision = spec.partition("@")
+    try:
+        from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise TokenizerError(
+            f"there is no folder {spec}; a model of the Hugging Face hub needs the package "
+            f"huggingface_hub: {how_to_install('hf')}"
+        ) from None
+    try:
+        return str(
+            snapshot_download(
+                model,
+                revision=revision or None,
+                allow_patterns=[*DEFINING_FILES, *BESIDE],
+            )
+        )
+    except Exception as error:  # of the network, the hub or the cache
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TokenizerError(
+            f"there is no folder {spec}, and the Hugging Face hub does not give the tokenizer of a "
+            f"model of this name: {reason:.300}. Download it where there is a network, and copy "
+            "the folder, or set HF_HOME to the cache that contains it"
+        ) from error
 
 
 def _file_at(path: str) -> TokenizerFile:

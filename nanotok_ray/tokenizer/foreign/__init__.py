@@ -10,11 +10,12 @@ from nanotok_ray.tokenizer.foreign.content import (
     Given,
     SpecialTokens,
     TokenizerFile,
+    from_object,
     of_description,
+    of_encoding,
 )
 from nanotok_ray.tokenizer.foreign.families import FAMILIES
 from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file, pattern_of
-from nanotok_ray.tokenizer.foreign.objects import from_object, of_encoding
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle, pickled_state
 from nanotok_ray.tokenizer.foreign.tiktoken import from_encoding, from_rank_file
 

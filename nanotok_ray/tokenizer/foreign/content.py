@@ -1,5 +1,6 @@
-"""Recognizes the file of a tokenizer by its content, and reads it."""
+"""Recognizes the file of a tokenizer by its content, or an object by its class, and reads it."""
 
+import base64
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,12 @@ from nanotok_ray.tokenizer.foreign.huggingface import model_of_contents, parsed_
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle
 from nanotok_ray.tokenizer.foreign.sentencepiece import from_sentencepiece, looks_like_sentencepiece
 from nanotok_ray.tokenizer.foreign.tekken import from_tekken, is_tekken
-from nanotok_ray.tokenizer.foreign.tiktoken import from_rank_file, ranks_of_file, special_ids
+from nanotok_ray.tokenizer.foreign.tiktoken import (
+    from_encoding,
+    from_rank_file,
+    ranks_of_file,
+    special_ids,
+)
 from nanotok_ray.tokenizer.foreign.tokenizer_json import from_tokenizer_json
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.readable import FIRST_LINE, from_readable
@@ -129,6 +135,43 @@ def of_description(
             f"{opened.description.sha256[:16]}, {description.sha256[:16]} was expected"
         )
     return replace(opened, description=description, tables=tables)
+
+
+def from_object(value: Any) -> Model | FileModel:  # noqa: ANN401 - an object of another library
+    """Return the tokenizer of an object of tokenizers, transformers or tiktoken.
+
+    Raises:
+        TokenizerError: The object is none of these, or cannot be converted.
+    """
+    backend = getattr(value, "backend_tokenizer", value)  # a fast tokenizer of transformers
+    if hasattr(backend, "to_str") and hasattr(backend, "encode_batch"):
+        name = f"the object of {type(value).__name__}"
+        return TokenizerFile(name=name, data=backend.to_str().encode()).model()
+    if hasattr(value, "_mergeable_ranks"):
+        return of_encoding(value)
+    raise TokenizerError(
+        f"a {type(value).__name__} is no tokenizer that can be converted: pass a path or a name, a "
+        "tokenizers.Tokenizer, a fast tokenizer of transformers, or a tiktoken.Encoding"
+    )
+
+
+def of_encoding(encoding: Any) -> Model | FileModel:  # noqa: ANN401 - an object of tiktoken
+    """Return the tokenizer of a `tiktoken.Encoding`.
+
+    Raises:
+        TokenizerError: The object is not an encoding of tiktoken, or cannot be converted.
+    """
+    try:
+        return from_encoding(encoding)
+    except TokenizerError:
+        if not hasattr(encoding, "_mergeable_ranks"):
+            raise
+        ranks = sorted(encoding._mergeable_ranks.items(), key=lambda item: item[1])  # noqa: SLF001 - as there
+        lines = [b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks]
+        given = Given(pattern=encoding._pat_str, special_tokens=encoding._special_tokens)  # noqa: SLF001
+        return TokenizerFile(name=f"the encoding {encoding.name}", data=b"".join(lines)).model(
+            given
+        )
 
 
 def _of_kind(kind: str, file: TokenizerFile, given: Given) -> FileModel:

@@ -149,13 +149,13 @@ def core_tables(model: PieceModel) -> CoreTables:
     numbering = [ids.get(bytes([byte]), byte_ids[byte]) for byte in range(256)]
     numbering += [ids.get(token, _WITHOUT_ID) for token in joined]
     others = {token for token in map(str.encode, defined) if len(token) > 1} - {*joined}
-    whole = tuple(sorted(others))
+    span_tokens = tuple(sorted(others))
     prefix: list[Normalizer] = [("Prepend", " ")] if model.add_dummy_prefix else []
     return CoreTables(
         pattern=_pattern(pieces, defined),
         merges=merges,
-        whole=whole,
-        numbering=np.array([*numbering, *map(ids.__getitem__, whole)], dtype=np.uint32),
+        span_tokens=span_tokens,
+        numbering=np.array([*numbering, *map(ids.__getitem__, span_tokens)], dtype=np.uint32),
         normalizers=(("Replace", _SPACE, " "), *prefix),
         space_runs=_run_table(runs, space=pieces.get(" ")),
     )

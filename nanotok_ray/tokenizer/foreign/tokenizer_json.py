@@ -171,9 +171,9 @@ def core_tables(
         raise TokenizerError(f"{name}: the token {other!r:.60} is not spelled in bytes")
     ids = {spelled[text]: number for text, number in texts.items()}
     ids |= {token: vocab[spell(token)] for token in internal if token not in ids}
-    whole: list[bytes] = []
+    span_tokens: list[bytes] = []
     if model.get("ignore_merges"):
-        whole = sorted(ids.keys() - {*internal, b""}, key=ids.__getitem__)
+        span_tokens = sorted(ids.keys() - {*internal, b""}, key=ids.__getitem__)
         names = {*special} & {*vocab}
         for pattern, _, _ in steps:
             check_spans(names, pattern, name=name)
@@ -182,8 +182,8 @@ def core_tables(
         pattern=steps[0][0] if single else tuple(steps),
         merges=merges,
         priorities=applied,
-        whole=tuple(whole),
-        numbering=np.array([ids[token] for token in (*internal, *whole)], dtype=np.uint32),
+        span_tokens=tuple(span_tokens),
+        numbering=np.array([ids[token] for token in (*internal, *span_tokens)], dtype=np.uint32),
         normalizers=(*normalizers, *prefix),
     )
 
