@@ -39,8 +39,10 @@ pub(super) enum Form {
 #[derive(Debug)]
 struct Table {
     classes: Classes,
-    /// Whether all ASCII characters are calm.
-    skips_ascii: bool,
+    /// By byte: 0 if no character begins with it that is not calm.
+    changing: [u8; 256],
+    /// The same for calm characters.
+    calm: [u8; 256],
 }
 
 /// By form, made when it is first used.
@@ -53,7 +55,7 @@ impl Form {
         let bytes = text.as_bytes();
         let (mut out, mut copied, mut at) = (None, 0, 0);
         loop {
-            let found = table.classes.find(bytes, at, MARK | ACTIVE, table.skips_ascii);
+            let found = table.classes.find(bytes, at, MARK | ACTIVE, &table.changing);
             if found == text.len() {
                 break;
             }
@@ -65,7 +67,7 @@ impl Form {
             // The character before it is calm, unless it is in front of `at`.
             let start =
                 text[at..found].char_indices().next_back().map_or(found, |(last, _)| at + last);
-            let end = table.classes.find(bytes, found, CALM, false);
+            let end = table.classes.find(bytes, found, CALM, &table.calm);
             let run = &text[start..end];
             check_run(run);
             if !self.is_same(run) {
@@ -160,7 +162,7 @@ impl Table {
         add(begin, before, set);
         let [calm, mark, active] = ranges.map(ClassUnicode::new);
         let classes = Classes::new(&[(CALM, &calm), (MARK, &mark), (ACTIVE, &active)]);
-        let skips_ascii = classes.skips_ascii(MARK | ACTIVE);
-        Self { classes, skips_ascii }
+        let (changing, calm) = (classes.first_bytes(MARK | ACTIVE), classes.first_bytes(CALM));
+        Self { classes, changing, calm }
     }
 }

@@ -14,8 +14,8 @@ const MEMBER: Sets = 1;
 #[derive(Debug)]
 pub(super) struct ClassRuns {
     classes: Classes,
-    /// Whether no ASCII character is in the set.
-    skips_ascii: bool,
+    /// By byte: 0 if no character of the set begins with it.
+    first: [u8; 256],
     /// Characters of a match.
     most: usize,
 }
@@ -27,15 +27,15 @@ impl ClassRuns {
         let [only] = &grammar.alternatives[..] else { return None };
         let (set, most) = runs_of(&regex_syntax::parse(only).ok()?)?;
         let classes = Classes::new(&[(MEMBER, &set)]);
-        let skips_ascii = classes.skips_ascii(MEMBER);
-        Some(Self { classes, skips_ascii, most })
+        let first = classes.first_bytes(MEMBER);
+        Some(Self { classes, first, most })
     }
 
     /// Calls `visit` with each match in `text` and each gap between them, and whether it is a match.
     pub(super) fn visit_text<'t>(&self, text: &'t str, mut visit: impl FnMut(&'t str, bool)) {
         let mut done = 0;
         while done < text.len() {
-            let start = self.classes.find(text.as_bytes(), done, MEMBER, self.skips_ascii);
+            let start = self.classes.find(text.as_bytes(), done, MEMBER, &self.first);
             if start > done {
                 visit(&text[done..start], false);
             }
