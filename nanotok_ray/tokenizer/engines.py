@@ -2,8 +2,8 @@
 
 The core encodes with the tokenizers for which its ids are proven to be those of the defining
 library. For all others, the library itself runs: `tokenizers` for tokenizer.json, `sentencepiece`
-for SentencePiece models. Libraries encode in one thread, take text only, and see
-U+FFFD for each invalid byte.
+for SentencePiece models. Libraries encode in one thread, take text only, and see U+FFFD for each
+invalid byte.
 """
 
 import importlib
@@ -108,6 +108,7 @@ class LibraryEngine(TextDecoder):
         return self._joined(self._rows(texts), wide=wide)
 
     def _rows(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        self.check()
         for start in range(0, len(texts), MAX_BATCH):
             batch = [*texts[start : start + MAX_BATCH]]
             try:

@@ -128,6 +128,8 @@ class FileModel(IdTable):
     """The bytes of every id that is not a special token; those of an id that decodes only together
     with others are its spelling in the file.
     """
+    spelling: Mapping[int, str] | None = None
+    """The names of these ids in the file; None: their bytes."""
     tables: CoreTables | None = None
     """The tables of the core if its engine is the core."""
     reason: str = ""

@@ -159,6 +159,9 @@ class Vocabulary:
         >>> vocab["Ġthe"], vocab["a"], vocab["<|bos|>"]
         (258, 97, 259)
         """
+        if isinstance(self.model, FileModel) and self.model.spelling is not None:
+            names = {text: number for number, text in self.model.spelling.items()}
+            return names | self.special_tokens
         tokens = reversed([*self.model.text_tokens.items()])
         return {spell(token): number for number, token in tokens} | self.special_tokens
 
@@ -292,8 +295,11 @@ class Vocabulary:
 
     @cached_property
     def _numbers(self) -> Mapping[bytes, int]:
-        """The id of each token by its bytes; the lowest if several have the same bytes."""
-        return {token: number for number, token in reversed([*self.model.text_tokens.items()])}
+        """The id of each token by its bytes; of several, the one that a text gives."""
+        tokens = [*self.model.text_tokens.items()]
+        if isinstance(self.model, FileModel):  # bytes of SentencePiece precede its pieces
+            return {token: number for number, token in tokens}
+        return {token: number for number, token in reversed(tokens)}
 
     @cached_property
     def _spelling(self) -> Mapping[int, bytes]:

@@ -108,6 +108,18 @@ def test_a_sentencepiece_model_gives_the_ids_and_texts_of_the_library(kind):
     assert own.decode([1, *own.encode("a"), 2]) == "<s>a</s>"
 
 
+def test_names_and_ids_of_tokens_are_those_of_the_file():
+    library = tokenizers.Tokenizer.from_str(byte_fallback())
+    own = opened(byte_fallback())
+    assert own.get_vocab() == library.get_vocab()
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=plain_sentence_piece())
+    own = opened(plain_sentence_piece())
+    assert own.get_vocab() == {
+        pieces.id_to_piece(number): number for number in range(pieces.get_piece_size())
+    }
+    assert own.encode_special("t") == own.token_to_id("t") == pieces.piece_to_id("t")
+
+
 def test_names_of_special_tokens_are_text_unless_they_are_recognized():
     data = with_flags(byte_fallback(), lstrip=True, rstrip=True, single_word=True)
     own, library = opened(data), tokenizers.Tokenizer.from_str(data)
@@ -204,11 +216,15 @@ def test_objects_of_libraries_are_converted():
 
 
 def test_a_missing_package_is_named_with_its_extra():
-    for name, data in (("tokenizers", word_piece()), ("sentencepiece", sentence_piece())):
+    files = {"tokenizers": word_piece(), "sentencepiece": sentence_piece()}
+    before = {name: pickle.loads(pickle.dumps(opened(data))) for name, data in files.items()}
+    for name, data in files.items():
         with pytest.MonkeyPatch.context() as patch:
             uninstall(patch, name)
             with pytest.raises(TokenizerError, match=rf"needs the package {name}: .*\[{name}\]"):
                 opened(data)
+            with pytest.raises(TokenizerError, match=rf"needs the package {name}"):
+                before[name].encode("a")
 
 
 def changed(**values: object) -> str:
@@ -228,6 +244,7 @@ DAMAGED = {
     "negative id": (lambda: model_with(vocab={"a": -1}), "the id of the token 'a' is -1"),
     "no integer": (lambda: model_with(vocab={"a": 1.5}), "the id of the token 'a' is 1.5"),
     "id twice": (lambda: model_with(vocab={"a": 1, "b": 1}), "'a' and 'b' have the id 1"),
+    "dropout": (lambda: model_with(dropout=0.1), "differ from call to call"),
     "model": (lambda: model_with(type="Wordy"), "is refused by tokenizers"),
     "normalizer": (lambda: changed(normalizer={"type": "Magic"}), "is refused by tokenizers"),
     "added token": (lambda: changed(added_tokens=[{"id": 7}]), "'content' must be of type str"),

@@ -87,6 +87,7 @@ def from_sentencepiece(data: bytes, *, name: str, beside: Mapping[str, bytes]) -
     except TokenizerError as error:
         reason = str(error)
         open_sentencepiece(data, name=name)
+    names = {number: text for number, text in enumerate(texts) if text not in special}
     return FileModel(
         description=described(
             SENTENCEPIECE_FILE,
@@ -97,9 +98,8 @@ def from_sentencepiece(data: bytes, *, name: str, beside: Mapping[str, bytes]) -
         ),
         data=data,
         beside=beside,
-        text_tokens={
-            number: bytes_of_piece(text) for number, text in enumerate(texts) if text not in special
-        },
+        text_tokens={number: bytes_of_piece(text) for number, text in names.items()},
+        spelling=names,
         tables=tables,
         reason=reason,
     )

@@ -15,6 +15,7 @@ and the reason is kept. It is shown for byte-level BPE as follows:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -65,6 +66,11 @@ def from_tokenizer_json(
     added = added_tokens(contents.get("added_tokens"), name=name)
     check_numbering(added, vocab, name=name)
     special = {text: number for text, number in added.items() if text != _unknown(model, vocab)}
+    if model.get("dropout"):
+        raise TokenizerError(
+            f"{name}: its model has dropout = {model['dropout']!r:.20}, with which the ids of a "
+            "text differ from call to call; set it to null in a copy of the file"
+        )
     tables, reason = None, ""
     spelled: dict[str, bytes] = {}
     if _is_byte_level(contents):
@@ -75,6 +81,11 @@ def from_tokenizer_json(
     except (TokenizerError, PatternError) as error:
         reason = str(error)
     default = around_of_processor(contents.get("post_processor"))
+    texts = {
+        number: text
+        for text, number in sorted((vocab | added).items(), key=itemgetter(1))
+        if text not in special
+    }
     opened = FileModel(
         description=described(
             HUGGING_FACE_FILE,
@@ -85,11 +96,8 @@ def from_tokenizer_json(
         ),
         data=data,
         beside=beside,
-        text_tokens={
-            number: spelled.get(text) or bytes_of_piece(text)
-            for text, number in sorted((vocab | added).items(), key=lambda item: item[1])
-            if text not in special
-        },
+        text_tokens={n: spelled.get(text) or bytes_of_piece(text) for n, text in texts.items()},
+        spelling=texts,
         tables=tables,
         reason=reason,
     )
@@ -192,7 +200,7 @@ def _check_model(model: Mapping[str, Any], vocab: Mapping[str, int], *, name: st
     kind = model.get("type", "BPE" if "merges" in model else "another")
     if kind != "BPE":
         raise TokenizerError(f"{name} has a {kind} model, and the core has BPE only")
-    for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
+    for key in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         if model.get(key):
             raise TokenizerError(f"{name}: its model has {key} = {model[key]!r:.60}")
     lacking = [value for value in range(256) if spell(bytes([value])) not in vocab]
