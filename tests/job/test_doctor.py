@@ -24,6 +24,7 @@ from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.storage import LocalStore, RemoteStore
 from nanotok_ray.units import without_secrets
 from tests.support.faulty_proxy import Fault
+from tests.support.library_tokenizers import word_piece
 from tests.support.missing_packages import uninstall_stores
 from tests.support.small_corpus import write_corpus
 
@@ -357,6 +358,18 @@ def test_a_recipe_is_checked_and_leaves_no_files(tmp_path, capsys):
     assert "removed in" in reported["storage"]["found"]
     assert sum(values[kind] for kind in ("ok", "warn", "fail")) == len(values["checks"])
     assert len(err.splitlines()) == len(values["checks"])
+
+
+def test_a_library_that_encodes_is_named_with_the_limit_of_its_time(tmp_path, capsys):
+    write_corpus(tmp_path)
+    (tmp_path / "tokenizer.json").write_text(word_piece())
+    recipe = tmp_path / "recipe.toml"
+    tokenizer = f'[tokenizer]\npath = "{tmp_path}/tokenizer.json"\n'
+    recipe.write_text(f'{WEB.format(root=tmp_path)}{tokenizer}[output]\npath = "{tmp_path}/out"\n')
+    _, values, err = run(capsys, str(recipe))
+    [check] = [each for each in values["checks"] if each["name"] == "tokenizer"]
+    assert check["status"] == "warn"
+    assert "limits.slice_deadline" in err
 
 
 def test_all_mistakes_of_a_recipe_are_reported(tmp_path, capsys):
