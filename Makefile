@@ -25,7 +25,7 @@ VERSIONS := .venv-versions
 MANYLINUX ?= manylinux_2_28
 CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
-BUILD_WHEEL = PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --zig \
+BUILD_WHEEL = PATH="$(abspath $(ZIG)/bin):$$PATH" $(BIN)/maturin build --release --locked --strip --zig \
 	--compatibility $(MANYLINUX) --target-dir rust/target/wheel --out dist
 LOCKER := $(BIN)/uv pip compile pyproject.toml --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet
