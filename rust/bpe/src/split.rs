@@ -18,7 +18,7 @@ use crate::Error;
 use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
 use crate::error::GaveUp;
-pub(crate) use crate::split::classes::{Classes, Sets};
+pub(crate) use crate::split::classes::{Classes, FirstBytes, Sets};
 use crate::split::matcher::Matcher;
 use crate::split::scanner::Scanner;
 pub(crate) use crate::split::scanner::{Ends, Scan};

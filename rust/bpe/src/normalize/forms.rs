@@ -11,7 +11,7 @@ use unicode_normalization_alignments::{
 };
 
 use crate::normalize::append;
-use crate::split::{Classes, Sets};
+use crate::split::{Classes, FirstBytes, Sets};
 
 /// A calm character.
 pub(super) const CALM: Sets = 1;
@@ -39,10 +39,10 @@ pub(super) enum Form {
 #[derive(Debug)]
 struct Table {
     classes: Classes,
-    /// By byte: 0 if no character begins with it that is not calm.
-    changing: [u8; 256],
-    /// The same for calm characters.
-    calm: [u8; 256],
+    /// The first bytes of characters that are not calm.
+    changing: FirstBytes,
+    /// The first bytes of calm characters.
+    calm: FirstBytes,
 }
 
 /// By form, made when it is first used.

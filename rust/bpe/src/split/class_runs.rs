@@ -4,7 +4,7 @@
 
 use regex_syntax::hir::{ClassUnicode, Hir, HirKind};
 
-use crate::split::classes::{Classes, Sets};
+use crate::split::classes::{Classes, FirstBytes, Sets};
 use crate::split::grammar::{Grammar, one_character};
 
 /// The set of the pattern.
@@ -14,8 +14,7 @@ const MEMBER: Sets = 1;
 #[derive(Debug)]
 pub(super) struct ClassRuns {
     classes: Classes,
-    /// By byte: 0 if no character of the set begins with it.
-    first: [u8; 256],
+    first: FirstBytes,
     /// Characters of a match.
     most: usize,
 }

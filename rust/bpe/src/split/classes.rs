@@ -27,6 +27,15 @@ pub(crate) struct Classes {
     members: Vec<Sets>,
 }
 
+/// The bytes with which characters of some sets begin.
+#[derive(Debug)]
+pub(crate) struct FirstBytes {
+    /// By byte: 0 if none begins with it, as with the later bytes of characters.
+    entries: [u8; 256],
+    /// Whether none is ASCII.
+    skips_ascii: bool,
+}
+
 impl Classes {
     /// The table of `sets`, each with its bit; the highest bit is reserved.
     pub(crate) fn new(sets: &[(Sets, &ClassUnicode)]) -> Self {
@@ -72,16 +81,17 @@ impl Classes {
         }
     }
 
-    /// By byte: 0 if no character of `wanted` begins with it, as with the later bytes of characters.
-    pub(crate) fn first_bytes(&self, wanted: Sets) -> [u8; 256] {
-        std::array::from_fn(|byte| match byte {
+    /// The first bytes of the characters of `wanted`.
+    pub(crate) fn first_bytes(&self, wanted: Sets) -> FirstBytes {
+        let entries = std::array::from_fn(|byte| match byte {
             0..0x80 => u8::from(self.ascii[byte] & wanted != 0),
             0x80..0xc0 => 0,
             _ => {
                 let classes = self.leads[byte & 0x3f];
                 u8::from(classes == WIDE || classes & wanted != 0)
             }
-        })
+        });
+        FirstBytes { entries, skips_ascii: entries[..128].iter().all(|&entry| entry == 0) }
     }
 
     /// The start of the first character of `wanted` at or after `at`, or the end of the text. `first`
@@ -92,9 +102,9 @@ impl Classes {
         text: &[u8],
         mut at: usize,
         wanted: Sets,
-        first: &[u8; 256],
+        first: &FirstBytes,
     ) -> usize {
-        let may_begin = |byte: u8| first[usize::from(byte)] != 0;
+        let may_begin = |byte: u8| first.entries[usize::from(byte)] != 0;
         while let Some(&byte) = text.get(at) {
             if !may_begin(byte) {
                 at = skip(text, at + 1, first);
@@ -147,10 +157,13 @@ impl Classes {
 
 /// The position of the first byte at or after `at` whose entry is not 0, or the end.
 #[inline]
-fn skip(text: &[u8], mut at: usize, first: &[u8; 256]) -> usize {
-    let entry = |byte: &u8| first[usize::from(*byte)];
+fn skip(text: &[u8], mut at: usize, first: &FirstBytes) -> usize {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let entry = |byte: &u8| first.entries[usize::from(*byte)];
     while let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        if eight.iter().fold(0, |any, byte| any | entry(byte)) != 0 {
+        let is_ascii = u64::from_le_bytes(*eight) & HIGH == 0;
+        let skips = first.skips_ascii && is_ascii;
+        if !skips && eight.iter().fold(0, |any, byte| any | entry(byte)) != 0 {
             break;
         }
         at += 8;
