@@ -48,6 +48,8 @@ _BEHAVIORS: Final = {
     "MergedWithPrevious": "merged_with_previous",
     "MergedWithNext": "merged_with_next",
 }
+_DIGIT: Final = r"[\p{N}\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6}]"
+"""The numeric characters of the step Digits, which has the tables of Unicode 17."""
 _SPECIAL_IN_REGEX: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~/ ]")
 
 
@@ -266,7 +268,8 @@ def _steps(pre_tokenizer: object, *, name: str) -> tuple[list[Step], list[Normal
 def _step(part: object, *, name: str) -> Step:
     match part:
         case {"type": "Digits", **options}:
-            return (r"\p{N}" if options.get("individual_digits") else r"\p{N}+", "isolated", False)
+            one = options.get("individual_digits")
+            return (_DIGIT if one else f"{_DIGIT}+", "isolated", False)
         case {
             "type": "Split",
             "pattern": {"String": str(text)},
