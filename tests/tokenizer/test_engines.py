@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import sys
+import unicodedata
 from contextlib import suppress
 from dataclasses import replace
 
@@ -393,3 +395,15 @@ def test_a_library_renders_conversations_as_the_core_does():
         assert np.array_equal(getattr(batch, name), getattr(expected, name)), name
     assert batch.problems == expected.problems
     assert len(by_library.render_batch([])) == 0
+
+
+def test_every_numeric_character_is_a_digit_of_the_library():
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    steps = [digits, pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    data = byte_level(pre_tokenizer=pre_tokenizers.Sequence(steps))
+    own, plain = opened(data), without_added(data)
+    numeric = [chr(n) for n in range(sys.maxunicode) if unicodedata.category(chr(n))[0] == "N"]
+    newer = map(chr, (*range(0x11DE0, 0x11DEA), *range(0x16FF4, 0x16FF7)))
+    for character in (*numeric, *newer):
+        text = f"a{character}{character}1"
+        assert own.encode(text) == ids_of(plain, text), hex(ord(character))
