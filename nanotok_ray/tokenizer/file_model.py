@@ -84,7 +84,7 @@ class Description:
         """
         try:
             description = cls._parsed(data.decode("ascii").split("\n"))
-        except (ValueError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise TokenizerError(f"{name} is damaged: {error}") from error
         if description.to_bytes() != data:
             raise TokenizerError(f"{name} is damaged: it is not as it was written")

@@ -101,7 +101,7 @@ def test_a_node_installs_the_tested_packages_and_no_development_tools(project):
 NOT_LOCKED = {"azure", "bench", "torch"}
 """Extras that no test installs; the lock does not contain them."""
 
-LOCKED = {"dev", "hf", "http", "plots", "report", "s3", "test"}
+LOCKED = {"dev", "hf", "http", "plots", "report", "s3", "sentencepiece", "test", "tokenizers"}
 
 
 def expanded(extras, name):

@@ -210,8 +210,11 @@ impl Encoder {
             let bytes = offsets[block.end] - offsets[block.start];
             self.encode_block(usize::try_from(bytes).unwrap_or(0), block, &document, frame)
         };
-        let encoded = in_threads(blocks(offsets, threads), encode);
-        Ok(join(encoded.into_iter().collect::<Result<_, _>>()?))
+        // A block whose thread got no memory is encoded here, when the other threads have ended.
+        let attempt = |block: Range<usize>| (block.clone(), memory::caught(|| encode(block)));
+        let encoded = in_threads(blocks(offsets, threads), attempt).into_iter();
+        let encoded = encoded.map(|(block, result)| result.unwrap_or_else(|_| encode(block)));
+        Ok(join(encoded.collect::<Result<_, _>>()?))
     }
 
     fn encode_block<'a, I: TokenId>(
