@@ -116,7 +116,8 @@ class FileModel(IdTable):
     """A tokenizer that a file defines. Two are equal if their descriptions are.
 
     Raises:
-        TokenizerError: A special token has an id of a text, or an id out of range.
+        TokenizerError: A special token has an id of a text, or an id out of range; or all tokens
+            are special.
     """
 
     description: Description
@@ -139,6 +140,11 @@ class FileModel(IdTable):
 
     def __post_init__(self) -> None:
         special = self.description.special_tokens
+        if not self.text_tokens:
+            raise TokenizerError(
+                f"every token of {self.description.file} is a special token, "
+                "so it cannot encode a text"
+            )
         for name, number in special.items():
             check_name(name, number)
             if not 0 <= number <= MAX_ID:
@@ -150,7 +156,7 @@ class FileModel(IdTable):
             twice = next(a for a, b in pairwise(numbers) if a == b)
             raise TokenizerError(f"id {twice} is that of two tokens")
         object.__setattr__(self, "special_tokens", dict(special))
-        object.__setattr__(self, "num_ids", numbers[-1] + 1 if numbers else 0)
+        object.__setattr__(self, "num_ids", numbers[-1] + 1)
         longest = max(self.text_tokens, key=lambda number: len(self.text_tokens[number]))
         check_token_bytes(len(self.text_tokens[longest]), what=f"token {longest}")
         check_vocabulary_bytes(sum(map(len, self.text_tokens.values())), what="all tokens together")

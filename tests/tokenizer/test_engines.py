@@ -250,6 +250,15 @@ DAMAGED = {
     "model": (lambda: model_with(type="Wordy"), "is refused by tokenizers"),
     "normalizer": (lambda: changed(normalizer={"type": "Magic"}), "is refused by tokenizers"),
     "added token": (lambda: changed(added_tokens=[{"id": 7}]), "'content' must be of type str"),
+    "special only": (
+        lambda: json.dumps(
+            {
+                "added_tokens": [{"id": 0, "content": "a"}],
+                "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "b"},
+            }
+        ),
+        "every token of tokenizer.json is a special token",
+    ),
     "high id": (
         lambda: changed(added_tokens=[{"id": 10**12, "content": "<x>"}]),
         "tokenizers would give it",

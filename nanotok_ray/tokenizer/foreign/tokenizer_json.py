@@ -67,7 +67,8 @@ def from_tokenizer_json(
     vocab = _vocab(model, name=name)
     added = added_tokens(contents.get("added_tokens"), name=name)
     check_numbering(added, vocab, name=name)
-    special = {text: number for text, number in added.items() if text != _unknown(model, vocab)}
+    unknown = _unknown(model, vocab)
+    special = {text: number for text, number in added.items() if text != unknown}
     if model.get("dropout"):
         raise TokenizerError(
             f"{name}: its model has dropout = {model['dropout']!r:.20}, with which the ids of a "
