@@ -1,5 +1,6 @@
 """The tables with which the core encodes like another tool, and the engine that they make."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,8 @@ from nanotok_ray.errors import TokenizerError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_SPECIAL_IN_PATTERN = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~/ ]")
+
 Step = tuple[
     str, Literal["isolated", "contiguous", "merged_with_previous", "merged_with_next"], bool
 ]
@@ -27,6 +30,15 @@ Normalizer = (
     | tuple[Literal["Strip"], bool, bool]
 )
 """A change of the text before it is split: its name and its arguments."""
+
+
+def pattern_of_text(text: str) -> str:
+    r"""Return the pattern that matches exactly this text.
+
+    >>> print(pattern_of_text("a.b"))
+    a\.b
+    """
+    return _SPECIAL_IN_PATTERN.sub(r"\\\g<0>", text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

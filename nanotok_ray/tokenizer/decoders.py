@@ -13,6 +13,7 @@ from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.piece_model import (
     BYTE,
     CONTROL,
+    SPACE,
     UNKNOWN,
     PieceModel,
     byte_of,
@@ -22,7 +23,6 @@ from nanotok_ray.tokenizer.piece_model import (
 Ids = NDArray[np.uint16] | NDArray[np.uint32]
 Offsets = NDArray[np.int64]
 
-_SPACE = "\u2581"
 _UNKNOWN_TEXT = " \u2047 "
 _ONE_BYTE = "nanotok-one-byte"
 """Replaces each byte of invalid UTF-8 on its own, as SentencePiece does."""
@@ -132,7 +132,7 @@ class PieceDecoder(TextDecoder):
 def _texts(model: PieceModel) -> Mapping[int, str]:
     """Return the text of each piece that is neither a byte nor a control symbol."""
     rows: Sequence[tuple[int, str]] = [
-        (number, _UNKNOWN_TEXT if piece.kind == UNKNOWN else piece.text.replace(_SPACE, " "))
+        (number, _UNKNOWN_TEXT if piece.kind == UNKNOWN else piece.text.replace(SPACE, " "))
         for number, piece in enumerate(model.pieces)
         if piece.kind not in (BYTE, CONTROL)
     ]

@@ -16,11 +16,13 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """The types of pieces."""
 BPE = 2
 """The type of a model that merges pairs."""
+SPACE = "\u2581"
+"""The character that stands for a space in pieces."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES = {_FIXED64: 8, _FIXED32: 4}
 _MAX_VARINT = 10
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,15 @@ def byte_of(piece: str) -> int:
     if match is None:
         raise TokenizerError(f"the piece {piece!r:.60} is of type BYTE, and names no byte")
     return int(match[1], 16)
+
+
+def bytes_of_piece(piece: str) -> bytes:
+    r"""Return the bytes of a piece in the middle of a text.
+
+    >>> bytes_of_piece("\u2581the"), bytes_of_piece("<0x0A>")
+    (b' the', b'\n')
+    """
+    return bytes([byte_of(piece)]) if _BYTE.fullmatch(piece) else piece.replace(SPACE, " ").encode()
 
 
 def piece_model(data: bytes, *, name: str) -> PieceModel:

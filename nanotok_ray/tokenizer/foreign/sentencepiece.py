@@ -35,7 +35,7 @@ import numpy.typing as npt
 from nanotok_ray import _core
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer.core_tables import CoreTables, Normalizer, Step
+from nanotok_ray.tokenizer.core_tables import CoreTables, Normalizer, Step, pattern_of_text
 from nanotok_ray.tokenizer.engines import open_sentencepiece
 from nanotok_ray.tokenizer.file_model import SENTENCEPIECE_FILE, FileModel, described
 from nanotok_ray.tokenizer.foreign.around import around_of
@@ -44,17 +44,16 @@ from nanotok_ray.tokenizer.piece_model import (
     BYTE,
     CONTROL,
     NORMAL,
+    SPACE,
     UNKNOWN,
     USER_DEFINED,
     PieceModel,
     byte_of,
+    bytes_of_piece,
     piece_model,
 )
 
-_SPACE = "\u2581"
-_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACES_FIRST = re.compile(r" *[^ ]*")
-_SPECIAL_IN_REGEX = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~/ ]")
 _WITHOUT_ID = 2**32 - 1
 
 
@@ -105,16 +104,6 @@ def from_sentencepiece(data: bytes, *, name: str, beside: Mapping[str, bytes]) -
     )
 
 
-def bytes_of_piece(piece: str) -> bytes:
-    r"""Return the bytes of a piece in the middle of a text.
-
-    >>> bytes_of_piece("\u2581the"), bytes_of_piece("<0x0A>")
-    (b' the', b'\n')
-    """
-    byte = _BYTE.fullmatch(piece)
-    return bytes([int(byte[1], 16)]) if byte else piece.replace(_SPACE, " ").encode()
-
-
 def core_tables(model: PieceModel) -> CoreTables:
     """Return the tables with which the core encodes like the library.
 
@@ -130,7 +119,7 @@ def core_tables(model: PieceModel) -> CoreTables:
             byte_ids[byte_of(piece.text)] = number
         elif piece.kind in (NORMAL, USER_DEFINED):
             into = pieces if piece.kind == NORMAL else defined
-            text = piece.text.replace(_SPACE, " ")
+            text = piece.text.replace(SPACE, " ")
             if not text or into.setdefault(text, number) != number:
                 raise TokenizerError(f"the piece {text!r:.60} is empty or occurs twice")
     if len(byte_ids) != 256:  # noqa: PLR2004 - all bytes
@@ -156,7 +145,7 @@ def core_tables(model: PieceModel) -> CoreTables:
         merges=merges,
         span_tokens=span_tokens,
         numbering=np.array([*numbering, *map(ids.__getitem__, span_tokens)], dtype=np.uint32),
-        normalizers=(("Replace", _SPACE, " "), *prefix),
+        normalizers=(("Replace", SPACE, " "), *prefix),
         space_runs=_run_table(runs, space=pieces.get(" ")),
     )
 
@@ -244,5 +233,5 @@ def _pattern(pieces: Mapping[str, int], defined: Mapping[str, int]) -> str | tup
     if not defined:
         return last
     longest_first = sorted(defined, key=lambda text: (-len(text), text))
-    symbols = "|".join(_SPECIAL_IN_REGEX.sub(r"\\\g<0>", text) for text in longest_first)
+    symbols = "|".join(map(pattern_of_text, longest_first))
     return (symbols, "isolated", False), (last, "isolated", False)

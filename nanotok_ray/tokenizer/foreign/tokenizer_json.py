@@ -13,7 +13,6 @@ and the reason is kept. It is shown for byte-level BPE as follows:
 * No added token is matched in a text. With `special_text = "recognise"` the library encodes.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
@@ -24,7 +23,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import PatternError, TokenizerError
-from nanotok_ray.tokenizer.core_tables import CoreTables, Normalizer, Step
+from nanotok_ray.tokenizer.core_tables import CoreTables, Normalizer, Step, pattern_of_text
 from nanotok_ray.tokenizer.engines import TokenizersEngine
 from nanotok_ray.tokenizer.file_model import HUGGING_FACE_FILE, FileModel, described
 from nanotok_ray.tokenizer.foreign.around import around_of, around_of_processor
@@ -38,9 +37,9 @@ from nanotok_ray.tokenizer.foreign.huggingface import (
     type_of,
 )
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
-from nanotok_ray.tokenizer.foreign.sentencepiece import bytes_of_piece
 from nanotok_ray.tokenizer.huggingface import spell, spelled_bytes
 from nanotok_ray.tokenizer.model import MAX_TOKENS
+from nanotok_ray.tokenizer.piece_model import bytes_of_piece
 
 _BEHAVIORS: Final = {
     "Isolated": "isolated",
@@ -50,7 +49,6 @@ _BEHAVIORS: Final = {
 }
 _DIGIT: Final = r"[\p{N}\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6}]"
 """The numeric characters of the step Digits, which has the tables of Unicode 17."""
-_SPECIAL_IN_REGEX: Final = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~/ ]")
 
 
 def from_tokenizer_json(
@@ -277,7 +275,7 @@ def _step(part: object, *, name: str) -> Step:
             "behavior": str(behavior),
             **options,
         } if text:
-            pattern = _SPECIAL_IN_REGEX.sub(r"\\\g<0>", text)
+            pattern = pattern_of_text(text)
         case {
             "type": "Split",
             "pattern": {"Regex": str(pattern)},
