@@ -371,6 +371,20 @@ def merges_of_pairs(
     """
 
 @final
+class Recognizer:
+    """Finds the names of special tokens in texts."""
+
+    def __new__(cls, passes: Sequence[Sequence[tuple[str, int]]]) -> Self:
+        """Build the searchers of names with their ids, pass by pass.
+
+        Names of a later pass are searched for only between those of the passes before. In a pass,
+        matches are leftmost, and the longest at a position.
+
+        Raises:
+            TokenizerError: A name is empty or has more than 1,024 bytes, or the names of a pass
+                have more than 1 MiB.
+        """
+
 class Encoder:
     """Encodes documents to token ids.
 
@@ -489,6 +503,25 @@ class Encoder:
             UnicodeEncodeError: A text contains a lone surrogate.
             TokenizerError: `wide` is False and an id does not fit uint16.
             SplitError: A text cannot be split (the message names its index and the byte offset).
+        """
+
+    def encode_recognized(
+        self,
+        recognizer: Recognizer,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        *,
+        before: Sequence[int] = (),
+        after: Sequence[int] = (),
+        threads: int = 1,
+        wide: bool = False,
+    ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the ids of documents like `encode_batch`, with the special tokens they spell.
+
+        The text between special tokens is encoded piece by piece.
+
+        Raises:
+            SplitError, TokenizerError: As for `encode_batch`.
         """
 
     def render(
@@ -644,6 +677,28 @@ class Decoder:
         Raises:
             KeyError: An id is not a token; the message names it and its row.
             TokenizerError: `offsets` is empty, decreases, or exceeds the ids.
+        """
+
+    def mask_of_spans(
+        self,
+        ids: NDArray[np.uint16] | NDArray[np.uint32],
+        offsets: NDArray[np.int64],
+        texts: tuple[NDArray[np.uint8], NDArray[np.int64]],
+        spans: NDArray[np.int64],
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the mask of ids, and the indexes of texts that their ids do not decode to.
+
+        An id has 1 if it ends after the start of a span of its text and begins before the end.
+
+        Args:
+            ids: the ids of all texts.
+            offsets: n + 1 positions in `ids`.
+            texts: the texts as bytes back to back, and n + 1 offsets.
+            spans: rows of text, start and end in bytes, of shape (m, 3), sorted.
+
+        Raises:
+            KeyError: An id is not a token.
+            TokenizerError: A span is in no text, or spans are not sorted by texts.
         """
 
 def best_fit_rows(lengths: NDArray[np.int64], capacity: int, *, keep_rest: bool) -> _Segments:

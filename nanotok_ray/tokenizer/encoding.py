@@ -7,8 +7,9 @@ from itertools import chain, pairwise
 import numpy as np
 
 from nanotok_ray import _core
-from nanotok_ray.documents import Documents, offsets_of, to_utf8
+from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.formats import Gaps
+from nanotok_ray.tokenizer.added_tokens import AddedTokens, added_tokens_of
 from nanotok_ray.tokenizer.engines import LibraryEngine, engine_of
 from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.model import Model
@@ -67,17 +68,18 @@ class Encoding:
             SplitError: As for `encode_documents`.
             TokenizerError: The library is not installed.
         """
-        if isinstance(self.model, FileModel) and self.model.has_library:
-            return self._recognizer.encode_documents(
-                documents, before=before, after=after, wide=self._is_wide
+        if isinstance(self._encoder, _core.Encoder) and not self.added_tokens.reason:
+            return self._encoder.encode_recognized(
+                self._core_recognizer,
+                documents.data,
+                documents.offsets,
+                before=before,
+                after=after,
+                wide=self._is_wide,
             )
-        rules = self._rules("all", None)
-        texts = [[*rules.pieces(text.decode(errors="replace"))] for text in documents]
-        rows = self._encode_lists(texts, 1)
-        parts = [np.array([*before, *row, *after], dtype=self.model.id_dtype) for row in rows]
-        lengths = np.array([len(part) for part in parts], dtype=np.int64)
-        ids: Ids = np.concatenate([np.zeros(0, dtype=self.model.id_dtype), *parts])
-        return ids, offsets_of(lengths)
+        return self._recognizer.encode_documents(
+            documents, before=before, after=after, wide=self._is_wide
+        )
 
     def _rules(self, allowed: Special | None, disallowed: Special | None) -> SpecialRules:
         return SpecialRules(self.model.special_tokens, allowed=allowed, disallowed=disallowed)
@@ -123,6 +125,15 @@ class Encoding:
         except UnicodeEncodeError:  # a lone surrogate
             ids: list[int] = self._encoder.encode(to_utf8(text)).tolist()
             return ids
+
+    @cached_property
+    def added_tokens(self) -> AddedTokens:
+        """The names of special tokens that `encode_recognized` finds."""
+        return added_tokens_of(self.model)
+
+    @cached_property
+    def _core_recognizer(self) -> _core.Recognizer:
+        return _core.Recognizer([[*names.items()] for names in self.added_tokens.passes])
 
     @cached_property
     def _recognizer(self) -> LibraryEngine:

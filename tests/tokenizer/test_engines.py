@@ -140,6 +140,43 @@ def test_names_of_special_tokens_are_text_unless_they_are_recognized():
     assert special & {*known.tolist()}
 
 
+def with_added(data: str, *added: tokenizers.AddedToken) -> str:
+    """Return a file with more added tokens."""
+    library = tokenizers.Tokenizer.from_str(data)
+    library.add_tokens([*added])
+    return library.to_str()
+
+
+ADDED = [tokenizers.AddedToken(name, normalized=False) for name in ("<t", "<t>", "t>a")]
+NORMALIZED = [tokenizers.AddedToken(name, normalized=True) for name in ("the", "e>", " t")]
+RECOGNIZED = {
+    "names": (byte_level(), ADDED),
+    "two passes": (byte_level(), [*ADDED, *NORMALIZED]),
+    "normalizer": (byte_level(normalizer=normalizers.NFC()), ADDED),
+    "normalized names": (byte_level(normalizer=normalizers.Lowercase()), NORMALIZED),
+    "space around": (byte_level(), [tokenizers.AddedToken("<t>", rstrip=True)]),
+}
+
+
+@pytest.mark.parametrize("kind", RECOGNIZED)
+def test_the_names_of_added_tokens_are_recognized_as_by_the_library(kind):
+    plain, added = RECOGNIZED[kind]
+    data = with_added(plain, *added)
+    own, library = opened(data), tokenizers.Tokenizer.from_str(data)
+    assert own.engine != "tokenizers"
+    by_library = kind in {"normalized names", "space around"}
+    assert bool(own.added_tokens.reason) == by_library
+    names = st.sampled_from(["<t>", "<t", "t>a", "the", "<s>", "<|user|>", "THE", " t"])
+
+    @given(parts=st.lists(names | texts, max_size=9))
+    def check(parts):
+        text = "".join(parts)
+        ids, _ = own.encode_recognized(Documents.from_strings([text]), after=[2])
+        assert ids.tolist() == [*ids_of(library, text), 2]
+
+    check()
+
+
 def test_added_special_tokens_follow_the_last_id_and_decode_to_their_names():
     for data in (word_piece(), sentence_piece()):
         own = opened(data).extended(["<|new|>", "<|newer|>"])

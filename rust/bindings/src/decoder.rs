@@ -1,13 +1,13 @@
 //! `Decoder` for Python.
 
-use nanotok_bpe::{Error, Rows, Vocabulary, replace_invalid};
+use nanotok_bpe::{Documents, Error, Rows, SpanMask, TextSpan, Vocabulary, replace_invalid};
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 
 use crate::arrays::{Array, byte_order, documents, merges, slice};
 use crate::calls::{detached, python_bytes};
-use crate::errors::to_python;
+use crate::errors::{bad_argument, to_python};
 
 /// Ids of 16 or 32 bits.
 #[derive(FromPyObject)]
@@ -83,9 +83,50 @@ impl Decoder {
         let (data, offsets) = decoded.map_err(|error| to_python(&error))?;
         Ok((data.into_pyarray(py), offsets.into_pyarray(py)))
     }
+
+    /// Return the mask of rows of ids, 1 where an id overlaps a span of the row's text, and the
+    /// texts that their ids do not decode to.
+    #[pyo3(signature = (ids, offsets, texts, spans))]
+    fn mask_of_spans<'py>(
+        &self,
+        py: Python<'py>,
+        ids: Ids<'py>,
+        offsets: PyReadonlyArray1<'py, i64>,
+        texts: (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>),
+        spans: PyReadonlyArray2<'py, i64>,
+    ) -> PyResult<(Array<'py, u8>, Array<'py, i64>)> {
+        let (offsets, texts) = (slice(&offsets, "offsets")?, documents(&texts.0, &texts.1)?);
+        let spans = text_spans(&spans)?;
+        let own = match ids {
+            Ids::Narrow(ids) => self.masked(py, slice(&ids, "ids")?, offsets, texts, spans)?,
+            Ids::Wide(ids) => self.masked(py, slice(&ids, "ids")?, offsets, texts, spans)?,
+        };
+        Ok((own.mask.into_pyarray(py), own.unaligned.into_pyarray(py)))
+    }
+}
+
+/// Rows of text, start and end.
+fn text_spans<'a>(spans: &'a PyReadonlyArray2<'_, i64>) -> PyResult<&'a [TextSpan]> {
+    let wrong = || bad_argument("spans must be a contiguous array of shape (n, 3)".to_owned());
+    let (rows, []) = spans.as_slice().map_err(|_| wrong())?.as_chunks() else {
+        return Err(wrong());
+    };
+    if spans.as_array().ncols() == 3 { Ok(rows) } else { Err(wrong()) }
 }
 
 impl Decoder {
+    fn masked<I: Element + Copy + Into<u32>>(
+        &self,
+        py: Python<'_>,
+        ids: &[I],
+        offsets: &[i64],
+        texts: Documents<'_>,
+        spans: &[TextSpan],
+    ) -> PyResult<SpanMask> {
+        detached(py, || self.0.mask_of_spans(ids, offsets, texts, spans))?
+            .map_err(|error| to_python(&error))
+    }
+
     fn joined<'py, I: Element + Copy + Into<u32>>(
         &self,
         py: Python<'py>,

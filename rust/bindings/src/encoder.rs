@@ -1,6 +1,6 @@
 //! `Encoder` for Python.
 
-use nanotok_bpe::{Frame, TokenId, Tokens};
+use nanotok_bpe::{Documents, Frame, TokenId, Tokens};
 use nanotok_memory as memory;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -15,6 +15,20 @@ use crate::normalizers::normalizers;
 
 /// Bytes of tokens back to back, and their n + 1 offsets.
 type TokenArrays<'py> = (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>);
+
+/// Finds the names of special tokens in texts, pass by pass; each name has an id.
+#[pyclass(frozen, module = "nanotok_ray._core")]
+pub(crate) struct Recognizer(nanotok_bpe::Recognizer);
+
+#[pymethods]
+impl Recognizer {
+    #[new]
+    fn new(py: Python<'_>, passes: Vec<Vec<(String, u32)>>) -> PyResult<Self> {
+        detached(py, || nanotok_bpe::Recognizer::new(&passes))?
+            .map(Self)
+            .map_err(|error| to_python(&error))
+    }
+}
 
 /// Encodes documents to token ids. Internal ids are bytes, merges and whole tokens in this order;
 /// `numbering` has the ids.
@@ -111,6 +125,25 @@ impl Encoder {
         encode(self, py, &texts, threads)
     }
 
+    /// Return the ids of documents like `encode_batch`, with the special tokens that they spell.
+    #[pyo3(signature = (recognizer, data, offsets, *, before = vec![], after = vec![], threads = 1, wide = false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
+    fn encode_recognized<'py>(
+        &self,
+        py: Python<'py>,
+        recognizer: &Recognizer,
+        data: PyReadonlyArray1<'py, u8>,
+        offsets: PyReadonlyArray1<'py, i64>,
+        before: Vec<u32>,
+        after: Vec<u32>,
+        #[pyo3(from_py_with = max_threads)] threads: usize,
+        wide: bool,
+    ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
+        let encode = if wide { Self::recognized::<u32> } else { Self::recognized::<u16> };
+        let frame = Frame { before: &before, after: &after };
+        encode(self, py, recognizer, documents(&data, &offsets)?, frame, threads)
+    }
+
     /// Return ids, labels, offsets, declined documents, images and sizes of a dialect's documents.
     #[pyo3(signature = (dialect, special_tokens, data, offsets, *, threads = 1, wide = false))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
@@ -162,6 +195,20 @@ impl Encoder {
             .map_err(|error| to_python(&error))?;
         Ok((ids.into_pyarray(py).into_any(), offsets.into_pyarray(py)))
     }
+
+    fn recognized<'py, I: TokenId + Element>(
+        &self,
+        py: Python<'py>,
+        recognizer: &Recognizer,
+        documents: Documents<'_>,
+        frame: Frame<'_>,
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyAny>, Array<'py, i64>)> {
+        let work = || self.0.encode_recognized::<I>(&recognizer.0, documents, frame, threads);
+        let (ids, offsets) = detached(py, work)?.map_err(|error| to_python(&error))?;
+        Ok((ids.into_pyarray(py).into_any(), offsets.into_pyarray(py)))
+    }
+
     fn strings<'py, I: TokenId + Element>(
         &self,
         py: Python<'py>,

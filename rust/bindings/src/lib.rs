@@ -35,7 +35,7 @@ mod _core {
     #[pymodule_export]
     use super::dialect::Dialect;
     #[pymodule_export]
-    use super::encoder::Encoder;
+    use super::encoder::{Encoder, Recognizer};
     #[pymodule_export]
     use super::hash::{count_occurrences, hash_documents, hash64, is_utf8, num_json_values};
     #[pymodule_export]

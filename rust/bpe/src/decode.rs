@@ -176,6 +176,13 @@ impl Decoder {
         out
     }
 
+    /// The bytes of an id, or `None` if it is not a token.
+    #[inline]
+    pub(crate) fn bytes(&self, id: u32) -> Option<&[u8]> {
+        let Place { start, length } = self.place(id)?;
+        Some(&self.data[start as usize..(start + length) as usize])
+    }
+
     #[inline]
     fn place(&self, id: u32) -> Option<Place> {
         match self.places.get(id as usize) {

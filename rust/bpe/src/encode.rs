@@ -305,7 +305,7 @@ pub struct Frame<'a> {
 
 impl Frame<'_> {
     /// The highest id plus one.
-    fn num_ids(self) -> usize {
+    pub(crate) fn num_ids(self) -> usize {
         self.before.iter().chain(self.after).map(|&id| id as usize + 1).max().unwrap_or(0)
     }
 }
@@ -313,7 +313,7 @@ impl Frame<'_> {
 /// The ids of a block, and the number of ids of each document.
 type Block<I> = (Vec<I>, Vec<usize>);
 
-fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
+pub(crate) fn join<I: TokenId>(blocks: Vec<Block<I>>) -> (Vec<I>, Vec<i64>) {
     let number = blocks.iter().map(|(_, lengths)| lengths.len()).sum();
     let lengths = blocks.iter().flat_map(|(_, lengths)| lengths.iter().copied());
     let offsets = offsets(number, lengths);

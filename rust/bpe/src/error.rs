@@ -301,6 +301,12 @@ pub enum Error {
         /// The message of the searcher.
         reason: String,
     },
+    /// A span is in no text, or spans are not in the order of their texts.
+    #[error("a span is in text {text}, which does not exist or is before that of another span")]
+    SpanOfNoText {
+        /// The index of the text.
+        text: i64,
+    },
     /// A normalizer replaces an empty text.
     #[error("a normalizer replaces an empty text")]
     EmptyReplaced,
@@ -315,6 +321,19 @@ pub enum Error {
     /// The caller stopped the call.
     #[error("stopped by the caller")]
     Stopped,
+}
+
+impl Error {
+    /// The error of a batch in which `number` documents come before those of this error.
+    #[must_use]
+    pub fn after_documents(self, number: usize) -> Self {
+        match self {
+            Self::Split { document, offset, reason } => {
+                Self::Split { document: number + document, offset, reason }
+            }
+            other => other,
+        }
+    }
 }
 
 /// What is wrong with the rows of a run.

@@ -22,19 +22,7 @@ impl Needles {
     /// Fails if a needle is empty or longer than [`MAX_NAME_BYTES`], or if the needles have too many
     /// bytes together.
     pub fn new<N: AsRef<[u8]>>(needles: &[N]) -> Result<Self, Error> {
-        if needles.iter().any(|needle| needle.as_ref().is_empty()) {
-            return Err(Error::EmptyNeedle);
-        }
-        let lengths = needles.iter().map(|needle| needle.as_ref().len());
-        let (longest, bytes) = (lengths.clone().max().unwrap_or(0), lengths.sum::<usize>());
-        if longest > MAX_NAME_BYTES || bytes > MAX_NEEDLE_BYTES {
-            return Err(Error::Needles {
-                reason: format!(
-                    "they have {bytes} bytes, the longest {longest}: the limits are \
-                     {MAX_NEEDLE_BYTES} and {MAX_NAME_BYTES}"
-                ),
-            });
-        }
+        check_needles(needles)?;
         let searcher = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(needles);
         searcher.map(Self).map_err(|error| Error::Needles { reason: error.to_string() })
     }
@@ -44,6 +32,24 @@ impl Needles {
     pub fn count(&self, text: &[u8]) -> u64 {
         self.0.find_iter(text).count() as u64
     }
+}
+
+/// Checks that texts are not empty and not too many for a searcher.
+pub(crate) fn check_needles<N: AsRef<[u8]>>(needles: &[N]) -> Result<(), Error> {
+    if needles.iter().any(|needle| needle.as_ref().is_empty()) {
+        return Err(Error::EmptyNeedle);
+    }
+    let lengths = needles.iter().map(|needle| needle.as_ref().len());
+    let (longest, bytes) = (lengths.clone().max().unwrap_or(0), lengths.sum::<usize>());
+    if longest > MAX_NAME_BYTES || bytes > MAX_NEEDLE_BYTES {
+        return Err(Error::Needles {
+            reason: format!(
+                "they have {bytes} bytes, the longest {longest}: the limits are \
+                 {MAX_NEEDLE_BYTES} and {MAX_NAME_BYTES}"
+            ),
+        });
+    }
+    Ok(())
 }
 
 /// Number of occurrences of `needles` in the documents, each on its own, like [`Needles::count`].

@@ -81,14 +81,9 @@ impl Dialect {
     ) -> Result<Block<I>, Error> {
         let start = range.start;
         let Composed { composition, declined, unused } = self.compose(documents, range, Some(ids));
-        let in_batch = |error| match error {
-            Error::Split { document, offset, reason } => {
-                Error::Split { document: start + document, offset, reason }
-            }
-            other => other,
-        };
         let sizes = sizes(&composition, needles);
-        let block = encoder.encode_composed(&composition).map_err(in_batch)?;
+        let block = encoder.encode_composed(&composition);
+        let block = block.map_err(|error| error.after_documents(start))?;
         Ok(Block { start, encoded: block, declined, sizes, unused })
     }
 }
