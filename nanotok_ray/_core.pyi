@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 __all__ = [
     "UNICODE_VERSION",
     "BestFitBuffer",
+    "ChatTemplate",
     "Decoder",
     "Dialect",
     "Encoder",
@@ -835,3 +836,29 @@ def fill_rows(
             message names it), an id is not below `num_ids`, or an id or `pad` does not fit int32;
             nothing is written.
     """
+
+@final
+class ChatTemplate:
+    """A chat template in Jinja, rendered as transformers renders it.
+
+    `special_tokens` are variables of the template, and `now` is the time of `strftime_now`: seconds
+    since 1970, printed in UTC.
+
+    Raises:
+        TemplateError: The source is not a template, or uses what is not supported.
+    """
+
+    def __new__(cls, source: str, special_tokens: dict[str, str], now: int) -> Self: ...
+    @property
+    def has_generation(self) -> bool:
+        """Whether the template has generation blocks."""
+
+    def render(self, context: bytes) -> tuple[str, list[tuple[int, int]]]:
+        """Return the text, and the spans of generation blocks in characters.
+
+        `context` is a JSON object of the variables. In `messages`, members that are null are
+        dropped, and the reasoning has the names `reasoning_content` and `thinking`.
+
+        Raises:
+            TemplateError: The template refuses the context, or an operation failed.
+        """

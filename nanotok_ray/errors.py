@@ -59,6 +59,10 @@ class ConversationError(TokenizerError, KeyError, IndexError, TypeError):
     """
 
 
+class TemplateError(TokenizerError):
+    """A chat template cannot be compiled, or cannot render a conversation."""
+
+
 class CountsError(NanotokError, ValueError):
     """Counts hold an invalid count, or were split differently from the counts they are added to."""
 

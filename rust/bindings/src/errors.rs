@@ -8,6 +8,7 @@ pyo3::import_exception!(nanotok_ray.errors, CountOverflowError);
 pyo3::import_exception!(nanotok_ray.errors, PackingError);
 pyo3::import_exception!(nanotok_ray.errors, PatternError);
 pyo3::import_exception!(nanotok_ray.errors, SplitError);
+pyo3::import_exception!(nanotok_ray.errors, TemplateError);
 pyo3::import_exception!(nanotok_ray.errors, TokenizerError);
 
 /// The exception for `error`; its only argument is the message.
@@ -38,4 +39,9 @@ pub(crate) fn bad_rows(message: String) -> PyErr {
 /// The exception for an argument with a wrong shape.
 pub(crate) fn bad_argument(message: String) -> PyErr {
     TokenizerError::new_err(message)
+}
+
+/// The exception for a template that cannot be compiled or rendered.
+pub(crate) fn bad_template(error: &nanotok_template::TemplateError) -> PyErr {
+    TemplateError::new_err(error.to_string())
 }

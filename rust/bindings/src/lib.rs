@@ -20,6 +20,7 @@ mod merges;
 mod normalizers;
 mod pack;
 mod splitter;
+mod template;
 
 /// The compiled core of `nanotok_ray`: bytes and numpy arrays in, numpy arrays out.
 #[pymodule]
@@ -44,6 +45,8 @@ mod _core {
     use super::pack::{BestFitBuffer, best_fit_rows, fill_rows, window_rows};
     #[pymodule_export]
     use super::splitter::Splitter;
+    #[pymodule_export]
+    use super::template::ChatTemplate;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
