@@ -386,6 +386,7 @@ class Recognizer:
                 have more than 1 MiB.
         """
 
+@final
 class Encoder:
     """Encodes documents to token ids.
 

@@ -13,6 +13,8 @@ from nanotok_ray.chat.reference import (
     segments_of,
 )
 from nanotok_ray.chat.segments import Composed, Segment, compose
+from nanotok_ray.chat.template import ChatTemplate, RenderedText, check_template
+from nanotok_ray.chat.templated import PlainRenderer, TemplateRenderer
 from nanotok_ray.chat.vision import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
@@ -32,11 +34,16 @@ __all__ = [
     "PLACEHOLDER",
     "PRESETS",
     "BatchRenderer",
+    "ChatTemplate",
     "Composed",
+    "PlainRenderer",
     "Preset",
     "RenderedBatch",
+    "RenderedText",
     "Segment",
+    "TemplateRenderer",
     "base_image_tokens",
+    "check_template",
     "compose",
     "conversation_of",
     "core_dialect",

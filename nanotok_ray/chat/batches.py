@@ -4,7 +4,7 @@ The core renders well-formed documents. Other documents fall back to the referen
 which renders them, or raises an error that names the problem.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -96,6 +96,18 @@ class RenderedBatch:
             },
         )
 
+    def replaced(
+        self, numbers: Sequence[int], render: "Callable[[int], RenderedBatch]"
+    ) -> "RenderedBatch":
+        """Return the batch with other batches of one document in the place of some documents."""
+        if not numbers:
+            return self
+        parts, start = [], 0
+        for number in numbers:
+            parts += [self.part(start, number), render(number)]
+            start = number + 1
+        return RenderedBatch.joined([*parts, self.part(start, len(self))])
+
     def unused_as(self, keys: dict[str, int]) -> npt.NDArray[np.int64]:
         """Return `unused` with the indexes of `keys`, to which missing keys are added."""
         used, positions = np.unique(self.unused[:, 1], return_inverse=True)
@@ -182,17 +194,7 @@ class BatchRenderer:
             unused=unused,
             problems={},
         )
-        return self._with_fallback(rendered, fallback, documents) if len(fallback) else rendered
-
-    def _with_fallback(
-        self, rendered: RenderedBatch, fallback: npt.NDArray[np.int64], documents: Documents
-    ) -> RenderedBatch:
-        """Add the documents that the core cannot render, by the reference implementation."""
-        parts, start = [], 0
-        for number in fallback.tolist():
-            parts += [rendered.part(start, number), self._plain(documents[number])]
-            start = number + 1
-        return RenderedBatch.joined([*parts, rendered.part(start, len(rendered))])
+        return rendered.replaced(fallback.tolist(), lambda number: self._plain(documents[number]))
 
     def _plain(self, document: bytes) -> RenderedBatch:
         try:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import ext, nodes
+from jinja2 import ext, meta, nodes
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -37,11 +37,11 @@ class _Generation(ext.Extension):
 
     tags = {"generation"}  # noqa: RUF012 - Jinja2 declares it so
 
-    def parse(self, parser: Parser) -> nodes.Node:
+    def parse(self, parser: Parser) -> nodes.CallBlock:
         """Return the call of `_record` with the body of the block."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.CallBlock(self.call_method("_record"), [], [], body).set_lineno(line)
+        return nodes.CallBlock(self.call_method("_record"), [], [], body, lineno=line)
 
     @jinja2.pass_context
     def _record(self, context: jinja2.runtime.Context, caller: Callable[[], str]) -> str:
@@ -92,7 +92,10 @@ def _compiled(source: str) -> jinja2.Template:
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["namespace"] = _Namespace
-    return environment.from_string(source)
+    try:
+        return environment.from_string(source)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(f"line {error.lineno} of the template: {error.message}") from error
 
 
 def render(
@@ -152,3 +155,29 @@ def _normalized(message: dict[str, Any]) -> dict[str, Any]:
     if reasoning is None:
         return kept
     return {"thinking": reasoning, **kept, "reasoning_content": reasoning}
+
+
+def has_generation(source: str) -> bool:
+    """Return whether a template has `{% generation %}` blocks.
+
+    Raises:
+        TemplateError: The source is not a template.
+
+    >>> has_generation("{%- generation %}a{% endgeneration %}"), has_generation("generation")
+    (True, False)
+    """
+    tree = _compiled(source).environment.parse(source)
+    blocks = tree.find_all(nodes.ExtensionAttribute)
+    return any(block.identifier == _Generation.identifier for block in blocks)
+
+
+def variables_of(source: str) -> set[str]:
+    """Return the names of the variables and functions that a template does not define itself.
+
+    Raises:
+        TemplateError: The source is not a template.
+
+    >>> sorted(variables_of("{{ bos_token }}{% for one in messages %}{{ one }}{% endfor %}"))
+    ['bos_token', 'messages']
+    """
+    return meta.find_undeclared_variables(_compiled(source).environment.parse(source))

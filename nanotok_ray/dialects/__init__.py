@@ -4,6 +4,7 @@ The input is the bytes of a document or the columns of a file. The result is the
 or the messages that a document holds.
 """
 
+from nanotok_ray.dialects.conversations import Row, row_of
 from nanotok_ray.dialects.detect import (
     CHAT_DIALECTS,
     DIALECTS,
@@ -40,6 +41,7 @@ __all__ = [
     "VISION_DIALECTS",
     "Dialect",
     "JsonObject",
+    "Row",
     "columns_of",
     "detect",
     "detect_columns",
@@ -52,6 +54,7 @@ __all__ = [
     "object_of",
     "parts_of",
     "reason_of",
+    "row_of",
     "string_of",
     "unused_text",
     "value_of",

@@ -128,3 +128,5 @@ class Dialect:
     """Vision: whether the prompt's text is trained on too."""
     id_column: str | None = None
     """The key of the ids of documents, whose text is not counted as unused."""
+    tools: str | None = None
+    """The key of the tools of conversations that a chat template renders."""

@@ -40,6 +40,7 @@ from nanotok_ray.formats.names import (
     RECIPE_NAME,
     RECOGNIZE,
     RECORDS,
+    REFUSE,
     REPORT_PAGE_NAME,
     RESERVED_NAMES,
     SHARDS_INDEX_NAME,
@@ -103,6 +104,7 @@ from nanotok_ray.formats.records import (
     StoredPlan,
     SumRecord,
     SumSize,
+    TemplateSettings,
     Totals,
 )
 from nanotok_ray.formats.run_summary import (
@@ -161,6 +163,7 @@ __all__ = [
     "RECIPE_NAME",
     "RECOGNIZE",
     "RECORDS",
+    "REFUSE",
     "REPORT_PAGE_NAME",
     "RESERVED_NAMES",
     "ROLES",
@@ -231,6 +234,7 @@ __all__ = [
     "StoredShard",
     "SumRecord",
     "SumSize",
+    "TemplateSettings",
     "Texts",
     "Totals",
     "TrainingReport",

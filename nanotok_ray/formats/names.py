@@ -38,6 +38,9 @@ RESERVED_NAMES = (
 RECOGNIZE = "recognise"
 """The rule by which names of special tokens in a text become these tokens."""
 
+REFUSE = "refuse"
+"""The rule by which a conversation with names of special tokens in its messages is quarantined."""
+
 
 def sha256_of(data: bytes) -> str:
     """Return the sha256 (hex) of bytes."""

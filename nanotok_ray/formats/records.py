@@ -5,7 +5,7 @@ each other here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
@@ -13,8 +13,10 @@ from nanotok_ray.formats.codec import Natural, Number, Numbers, Sha256, omitted
 from nanotok_ray.formats.names import SPLITS
 from nanotok_ray.formats.training_report import TrainingTotals
 
-ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image")
-"""The owner of a token: the start, a speaker including the tokens that delimit it, an image."""
+ROLES: Final = ("bos", "user", "assistant", "python", "python_output", "image", "prompt")
+"""The owner of a token: the start, a speaker including the tokens that delimit it, an image. With a
+chat template, `prompt` is all that the assistant did not write.
+"""
 
 Gaps = Literal["spans", "error"]
 """The rule for text that no match of the pattern covers: spans of its own, or an error."""
@@ -84,6 +86,30 @@ class Totals:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TemplateSettings:
+    """How the conversations of a source are rendered with a chat template."""
+
+    text: str
+    """The template, in the language of Jinja."""
+    training_text: str | None = None
+    """A template with `{% generation %}` blocks that renders the same text; None: none."""
+    special_tokens: Mapping[str, str] = field(hash=False)
+    """The special tokens that the template names, such as `bos_token`."""
+    arguments: str = "{}"
+    """The other variables of the template, as a JSON object."""
+    date: str | None = None
+    """The date of `strftime_now`, as in 2026-01-31; None: a template that asks for it fails."""
+    tools: str | None = None
+    """The column or key of the tools of a conversation."""
+    train_on: str = "assistant"
+    """What is trained on: all turns of the `assistant`, the `last` of them, or `all`."""
+    untrained: tuple[str, ...] = ()
+    """The fields of the assistant's messages that are not trained on."""
+    renderer: Number = 1
+    """The version of the rules by which templates are rendered and turns are located."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ShardSettings:
     """Everything that a shard depends on besides its slice."""
 
@@ -111,7 +137,11 @@ class ShardSettings:
     train_prompt: bool = True
     """Whether the text of a vision document's prompt is trained on."""
     special_text: str = omitted("text")
-    """The rule for names of special tokens in a text document: `text` or `RECOGNIZE`."""
+    """The rule for names of special tokens in a text document, or in the messages of a conversation
+    that a chat template renders: `text`, `RECOGNIZE` or, for conversations, `REFUSE`.
+    """
+    template: TemplateSettings | None = omitted(None)
+    """The chat template of conversations; None: they are rendered as nanochat does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -434,6 +464,8 @@ class PlannedSource:
     format: str
     column: str
     id_column: str | None = omitted()
+    tools: str | None = omitted()
+    """The column of the tools of conversations."""
     root: str
     """The folder to which file paths are relative."""
     rule: str

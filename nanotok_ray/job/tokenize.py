@@ -4,9 +4,15 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from nanotok_ray.errors import NanotokError, RecipeError, TransientIOError
+from nanotok_ray.errors import NanotokError, RecipeError, TokenizerError, TransientIOError
 from nanotok_ray.exports import SamePass
-from nanotok_ray.formats import TOKENIZER_FOLDER, OutputFacts, ShardRecord, ShardSettings
+from nanotok_ray.formats import (
+    TOKENIZER_FOLDER,
+    OutputFacts,
+    ShardRecord,
+    ShardSettings,
+    TemplateSettings,
+)
 from nanotok_ray.job.bad_documents import give_up_after, slice_rules
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
@@ -45,7 +51,7 @@ from nanotok_ray.shards import (
 from nanotok_ray.shards.check import check_slice, record_problems, work_of
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import FileModel, Tokenizer
+from nanotok_ray.tokenizer import FileModel, Tokenizer, template_settings
 from nanotok_ray.units import quantity
 
 _MAX_CHECKED = 4
@@ -73,7 +79,9 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
     is_composed, is_vision = source.kind != "text", source.kind == "vision"
     limits, known = recipe.limits, tokenizer.special_tokens
     around = around_text(source, tokenizer)
-    _check_source(source, known, around)
+    template = _template(source, tokenizer)
+    if template is None:
+        _check_source(source, known, around)
     return ShardSettings(
         tokenizer_sha256=tokenizer.sha256,
         gaps=recipe.tokenizer.gaps,
@@ -88,8 +96,53 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
         image_tokens=source.image_tokens,
         grounding=_grounding(source, known),
         train_prompt=source.train_prompt,
-        special_text=source.special_text,
+        special_text=_special_text(source, template),
+        template=template,
     )
+
+
+def _template(source: SourceRecipe, tokenizer: Tokenizer) -> TemplateSettings | None:
+    """Return the chat template of a source, or None if nanochat's rendering is used."""
+    if source.kind != "chat":
+        return None
+    try:
+        settings = template_settings(
+            tokenizer.model,
+            source.template,
+            training_template=source.training_template,
+            arguments=json.loads(source.template_args),
+            date=source.template_date,
+            tools=source.tools,
+            train_on=source.train_on,
+            untrained=source.untrained,
+        )
+    except TokenizerError as error:
+        raise RecipeError(f"source.{source.name}.template: {error}") from error
+    unused = [key for key in _OF_TEMPLATES if key in source.model_fields_set]
+    if settings is None and unused:
+        raise RecipeError(
+            f"source.{source.name}.{unused[0]} has no use without a chat template: conversations "
+            "are rendered as nanochat does; remove it, or set template"
+        )
+    return settings
+
+
+_OF_TEMPLATES = (
+    *("training_template", "template_args", "template_date", "tools", "train_on", "untrained"),
+)
+"""Keys of a recipe for sources with a chat template."""
+
+
+def _special_text(source: SourceRecipe, template: TemplateSettings | None) -> str:
+    """Return the rule for names of special tokens in the documents of a source."""
+    if source.kind != "chat" or template is not None:
+        return source.special_text
+    if "special_text" in source.model_fields_set and source.special_text != "text":
+        raise RecipeError(
+            f"source.{source.name}.special_text = {source.special_text!r}, but nanochat's "
+            'rendering never takes text for special tokens; remove it, or set it to "text"'
+        )
+    return "text"
 
 
 def around_text(
@@ -141,8 +194,11 @@ def _check(names: tuple[str, ...], source: SourceRecipe, known: Collection[str])
         raise RecipeError(
             f"source {source.name!r} is of kind {source.kind}, which is rendered with "
             f"{missing[0]}, and the tokenizer has no such special token; add the line `extend = "
-            f"{json.dumps(missing)}` under [tokenizer]"
+            f"{json.dumps(missing)}` under [tokenizer]{_OTHER_WAY.get(source.kind, '')}"
         )
+
+
+_OTHER_WAY = {"chat": ", or name a chat template as template of the source"}
 
 
 def _image_token(source: SourceRecipe, known: Collection[str]) -> str:

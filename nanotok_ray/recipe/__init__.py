@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TokenizerRecipe,
     )
     from nanotok_ray.recipe.parse import build_recipe, load_recipe, parse_recipe
-    from nanotok_ray.recipe.source import SourceRecipe
+    from nanotok_ray.recipe.source import AUTO, NANOCHAT, SourceRecipe
     from nanotok_ray.recipe.special_tokens import (
         GROUNDING,
         IMAGE_TOKENS,
@@ -40,15 +40,17 @@ else:
                 "LearnerRecipe LimitsRecipe MAX_DOCUMENT_BYTES OutputRecipe Recipe TokenizerRecipe"
             ),
             "parse": "build_recipe load_recipe parse_recipe",
-            "source": "SourceRecipe",
+            "source": "AUTO NANOCHAT SourceRecipe",
             "special_tokens": "GROUNDING IMAGE_TOKENS PRESETS Preset SPECIAL_TOKENS image_token_of",
         },
     )
 
 __all__ = [
+    "AUTO",
     "GROUNDING",
     "IMAGE_TOKENS",
     "MAX_DOCUMENT_BYTES",
+    "NANOCHAT",
     "PRESETS",
     "SPECIAL_TOKENS",
     "LearnerRecipe",

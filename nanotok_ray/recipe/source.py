@@ -1,19 +1,23 @@
 """One source of a recipe: its keys, with their limits and their defaults by kind."""
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.problems import NAME_OF_SOURCE, no_choice
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
 from nanotok_ray.recipe.table import (
+    FROM_TOML,
     Flag,
     OrNone,
+    Path,
     Paths,
     Size,
     Table,
@@ -32,7 +36,11 @@ KINDS: Final = ("text", "chat", "vision")
 FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 
 _NO_COLUMNS = {"lines", "document"}
-SPECIAL_TEXT: Final = ("text", "recognise")
+SPECIAL_TEXT: Final = ("text", "recognise", "refuse")
+TRAIN_ON: Final = ("assistant", "last", "all")
+UNTRAINED: Final = ("reasoning_content", "tool_calls")
+NANOCHAT: Final = "nanochat"
+AUTO: Final = "auto"
 _SPLITS = ("last-file", "train", "val", "files")
 _MAX_IMAGE_TOKENS = 2**20  # the limit of `vision` for all images of a document
 _MIN_WEIGHT = Decimal("0.000001")
@@ -86,11 +94,56 @@ _not_of_text = must(
     " = {value!r}, but the documents of a text source have none; remove it, or set "
     'kind = "chat" or "vision"',
 )
-_text_alone = must(
-    lambda value, values: values.get("kind", "text") == "text" or value == "text",
-    " = {value!r} is for text, not for a {kind} source, whose rendering places the special tokens; "
-    "remove it",
+_SPECIAL_TEXT_OF = {"text": SPECIAL_TEXT[:2], "chat": SPECIAL_TEXT, "vision": SPECIAL_TEXT[:1]}
+_known_spelling = must(
+    lambda value, values: value in _SPECIAL_TEXT_OF.get(values.get("kind", "chat"), ()),
+    " = {value!r} is not for a source of kind {kind}; remove it",
 )
+
+
+def _only_chat(default: object) -> AfterValidator:
+    return must(
+        lambda value, values: values.get("kind", "chat") == "chat" or value == default,
+        " = {value!r} is for conversations, not for a {kind} source; remove it, or set "
+        'kind = "chat"',
+    )
+
+
+@rule
+def _untrained_rule(fields: tuple[str, ...], _: _Values) -> str | None:
+    return next(filter(None, (no_choice(name, UNTRAINED) for name in fields)), None)
+
+
+_DATE_CHARS = len("2026-01-31")
+
+
+@rule
+def _date_rule(date: str, _: _Values) -> str | None:
+    if len(date) == _DATE_CHARS:
+        with suppress(ValueError):
+            datetime.fromisoformat(date)
+            return None
+    return f" = {date!r} is not a date; write it as 2026-01-31, in quotes"
+
+
+def _template_path(name: str, info: ValidationInfo) -> str:
+    """Return the path of a template as an absolute one; return a name unchanged."""
+    is_path = name.endswith(".jinja") and info.context == FROM_TOML
+    return absolute_path(name, key="") if is_path else name
+
+
+def _arguments(value: object) -> str:
+    """Return the arguments of a template, a table or the JSON of one, as JSON."""
+    try:
+        values = json.loads(value) if isinstance(value, str) else value
+        text = json.dumps(values, allow_nan=False, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        raise RecipeError(" has a value that JSON does not have, such as a date") from None
+    if not isinstance(values, dict):
+        raise RecipeError(f" = {value!r} is not a table; write {{name = value}}")
+    return text
+
+
 _new_meaning = must(
     lambda token, _: token not in SPECIAL_TOKENS,
     " = {value!r} already has another meaning in every document; use a separate special token, "
@@ -214,13 +267,47 @@ class SourceRecipe(Table):
     """Special tokens after each document. Default: none; of a tokenizer that a file of another tool
     defines, `prepend` and `append` are by default what this file says.
     """
-    special_text: Annotated[Text, one_of(SPECIAL_TEXT), _text_alone] = "text"
+    special_text: Annotated[Text, one_of(SPECIAL_TEXT), _known_spelling] = Field(
+        default_factory=lambda values: "refuse" if values.get("kind") == "chat" else "text"
+    )
     """Names of special tokens in a document: `text` encodes them like other text, `recognise`
-    replaces them by the special tokens, as the library of the tokenizer does.
+    replaces them by the special tokens, as the library of the tokenizer does, and `refuse`, the
+    default for conversations that a chat template renders, quarantines the conversation.
     """
     dialect: OrNone[Annotated[Text, _not_of_text, _dialect_of_kind]] = None
     """Chat and vision: the dialect of the documents, one of `CHAT_DIALECTS` or `VISION_DIALECTS`;
     None: detected from the first document of each file.
+    """
+    template: Annotated[
+        Text,
+        AfterValidator(_template_path),
+        not_empty("name a template, or remove the key"),
+        _only_chat(AUTO),
+    ] = AUTO
+    """Chat: how conversations are rendered. `nanochat`: as nanochat does; the path of a chat
+    template, which ends with `.jinja`; or the name of one of several in the configuration of the
+    tokenizer. `auto`: `nanochat` for tokenizers with nanochat's special tokens, otherwise the
+    template of the tokenizer.
+    """
+    training_template: OrNone[Annotated[Path, _only_chat(None)]] = None
+    """Chat: the path of a template that renders the same text as `template` and has
+    `{% generation %}` blocks around what the assistant writes; None: none.
+    """
+    template_args: Annotated[str, BeforeValidator(_arguments), _only_chat("{}")] = "{}"
+    """Chat: variables of the template, such as `{enable_thinking = false}`; stored as JSON."""
+    template_date: OrNone[Annotated[Text, _date_rule, _only_chat(None)]] = None
+    """Chat: the date that the template prints as today's, as in 2026-01-31."""
+    tools: OrNone[
+        Annotated[Text, not_empty("name a column, or remove the key"), _only_chat(None)]
+    ] = None
+    """Chat: the column or JSON field of the tools that a conversation can call; None: none."""
+    train_on: Annotated[Text, one_of(TRAIN_ON), _only_chat("assistant")] = "assistant"
+    """Chat, with a template: what is trained on, all turns of the `assistant`, the `last` of them,
+    or `all`, every token.
+    """
+    untrained: Annotated[Texts, _untrained_rule, _only_chat(())] = ()
+    """Chat, with a template: fields of the assistant's messages that are not trained on,
+    `reasoning_content` and `tool_calls`.
     """
     image_token: OrNone[
         Annotated[

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.chat import BatchRenderer, RenderedBatch
+from nanotok_ray.chat import BatchRenderer, RenderedBatch, TemplateRenderer
+from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import (
@@ -192,7 +193,7 @@ class Renderer:
     tokenizer: Tokenizer
     reading: SliceReading
     account: Account = field(default_factory=Account)
-    _renderers: dict[str, BatchRenderer] = field(default_factory=dict)
+    _renderers: dict[str, BatchRenderer | TemplateRenderer] = field(default_factory=dict)
 
     def render(self, piece: int, batch: Batch) -> RenderedDocuments | None:
         """Return the usable documents of a batch, or None if it has none."""
@@ -265,16 +266,22 @@ class Renderer:
         )
         return _rendered(piece, batch, policy.selected, documents)
 
-    def _batch_renderer(self, piece: int) -> BatchRenderer:
+    def _batch_renderer(self, piece: int) -> BatchRenderer | TemplateRenderer:
         """Return the renderer of a piece's dialect."""
         slice_ = self.reading.slice
         name = slice_.pieces[piece].file.dialect
         assert name is not None, "the plan names the dialect of every such file"
         if name not in self._renderers:
             dialect = dialect_of(self.settings, slice_.kind, name, id_column=slice_.id_column)
-            renderer = self.tokenizer.batch_renderer(dialect, gaps=self.settings.gaps)
-            self._renderers[name] = renderer
+            self._renderers[name] = self._renderer_of(dialect)
         return self._renderers[name]
+
+    def _renderer_of(self, dialect: Dialect) -> BatchRenderer | TemplateRenderer:
+        if self.settings.template is None:
+            return self.tokenizer.batch_renderer(dialect, gaps=self.settings.gaps)
+        return self.tokenizer.template_renderer(
+            self.settings.template, dialect, special_text=self.settings.special_text
+        )
 
     def _account_labels(self, rendered: RenderedBatch, policy: LengthPolicy) -> None:
         """Add the written tokens of a batch to the account."""

@@ -28,6 +28,7 @@ def dialect_of(
         grounding=settings.grounding,
         train_prompt=settings.train_prompt,
         id_column=id_column,
+        tools=None if settings.template is None else settings.template.tools,
     )
 
 

@@ -50,6 +50,8 @@ class DocumentRules:
     """The column or field of the text; empty for other kinds and formats."""
     id_column: str | None = None
     """The column or field of the document ids; None: no ids are read."""
+    tools: str | None = None
+    """The column of the tools of conversations, which is read with those of the dialect."""
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """A larger document is quarantined without reading it."""
     batch_documents: int = 1024

@@ -284,7 +284,7 @@ def selection_of(parquet: pq.ParquetFile, file: SourceFile, rules: DocumentRules
     if file.dialect is None:
         selection = text_selection(parquet, url=url, column=rules.column)
     else:
-        selection = _row_selection(parquet, file, kind=rules.kind, dialect=file.dialect)
+        selection = _row_selection(parquet, file, rules, dialect=file.dialect)
     if id_column is None:
         return selection
     number = column_number(parquet, url=url, column=id_column, key="id_column")
@@ -292,15 +292,16 @@ def selection_of(parquet: pq.ParquetFile, file: SourceFile, rules: DocumentRules
 
 
 def _row_selection(
-    parquet: pq.ParquetFile, file: SourceFile, *, kind: str, dialect: str
+    parquet: pq.ParquetFile, file: SourceFile, rules: DocumentRules, *, dialect: str
 ) -> Selection:
     """Return the selection of the columns of a dialect, each row as one object."""
     schema = parquet.schema_arrow
     try:
-        names = columns_of(dialect, kind=kind, available=schema.names)
+        names = columns_of(dialect, kind=rules.kind, available=schema.names)
     except SourceError as error:
         raise SourceError(f"{file.url}: {error}") from None
-    selection = _objects(parquet, names, url=file.url)
+    tools = (rules.tools,) if rules.tools in schema.names and rules.tools not in names else ()
+    selection = _objects(parquet, (*names, *tools), url=file.url)
     for name in names:
         _check_type(schema.field(name).type, name=name, dialect=dialect, url=file.url)
     return selection

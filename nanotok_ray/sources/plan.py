@@ -45,6 +45,8 @@ class Slice:
     id_column: str | None = None
     """The column of the document ids. It is not in the key, because the documents do not depend on
     it."""
+    tools: str | None = None
+    """The column of the tools of conversations; the key of the shards has it."""
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -114,6 +116,7 @@ def slices_of(source: PlannedSource) -> Iterator[Slice]:
             kind=source.kind,
             column=source.column,
             id_column=source.id_column,
+            tools=source.tools,
             split=slice_.split,
             share=slice_.share,
             number=slice_.number,

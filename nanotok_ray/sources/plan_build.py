@@ -437,6 +437,7 @@ def _plan_source(
         format=resolved.files[0].format,
         column=source.column,
         id_column=source.id_column,
+        tools=source.tools,
         root=resolved.root,
         rule=source.split,
         files=files,

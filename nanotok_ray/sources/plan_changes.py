@@ -85,7 +85,10 @@ class ReadingChange:
     now: str | None
 
 
-_READING = {"kind": "kind", "column": "column", "id_column": "id_column", "split": "rule"}
+_READING = {
+    **{name: name for name in ("kind", "column", "id_column", "tools")},
+    "split": "rule",
+}
 """Keys of the recipe that determine how files are read, with the attribute of a planned source."""
 
 

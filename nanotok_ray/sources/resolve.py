@@ -142,7 +142,12 @@ def _look(file: SourceFile, *, source: SourceRecipe) -> Look:
 
 
 def _footer(file: SourceFile, source: SourceRecipe) -> Look:
-    rules = DocumentRules(kind=source.kind, column=source.column, id_column=source.id_column)
+    rules = DocumentRules(
+        kind=source.kind,
+        column=source.column,
+        id_column=source.id_column,
+        tools=source.tools,
+    )
     footer = read_footer(file, rules, dialect=source.dialect)
     is_chosen = source.kind == "text" and "column" in source.model_fields_set
     return Look(file=footer.file, unread=() if is_chosen else footer.unread)

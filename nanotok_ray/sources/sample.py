@@ -69,6 +69,7 @@ def sample(
         kind=source.kind,
         column=source.column,
         id_column=source.id_column,
+        tools=source.tools,
         max_document_bytes=max_document_bytes,
         batch_documents=MAX_ROWS,
     )

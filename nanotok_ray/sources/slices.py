@@ -84,6 +84,7 @@ class SliceReading:
             kind=self.slice.kind,
             column=self.slice.column,
             id_column=self.slice.id_column if self.with_document_ids else None,
+            tools=self.slice.tools,
             max_document_bytes=self.max_document_bytes,
             batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
         )

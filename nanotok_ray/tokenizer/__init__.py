@@ -10,7 +10,7 @@ from nanotok_ray import lazy_attributes
 
 if TYPE_CHECKING:
     from nanotok_ray.recipe import SPECIAL_TOKENS
-    from nanotok_ray.tokenizer.engines import engine_of
+    from nanotok_ray.tokenizer.engines import TokenizersEngine, engine_of
     from nanotok_ray.tokenizer.file_model import FileModel
     from nanotok_ray.tokenizer.folder import (
         FILE_NAMES,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         write_file,
         write_new,
     )
+    from nanotok_ray.tokenizer.pieces import offsets_in
     from nanotok_ray.tokenizer.readable import (
         from_readable,
         sha256_of,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         why_stopped,
     )
     from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
+    from nanotok_ray.tokenizer.templates import template_settings, templates_of
     from nanotok_ray.tokenizer.tokenizer import Tokenizer
     from nanotok_ray.tokenizer.train import (
         LearnedTokenizer,
@@ -88,7 +90,7 @@ else:
             ),
             "readable": "from_readable sha256_of to_readable to_tiktoken_file",
             "special_tokens": "SPECIAL_TOKENS",
-            "engines": "engine_of",
+            "engines": "TokenizersEngine engine_of",
             "file_model": "FileModel",
             "folder": "FILE_NAMES READABLE_NAME default_folder differing_files save_for_nanochat",
             "model": "IdTable Model NUM_BYTES make_model",
@@ -102,6 +104,8 @@ else:
                 "REPORT_NAME cut_report short_report token_text training_report why_stopped"
             ),
             "rustbpe": "RustBPETokenizer get_token_bytes get_tokenizer",
+            "pieces": "offsets_in",
+            "templates": "template_settings templates_of",
             "tokenizer": "Tokenizer",
             "train": (
                 "LearnedTokenizer Made MergeProgress TrainSettings count_spans learn_counts "
@@ -132,6 +136,7 @@ __all__ = [
     "Model",
     "RustBPETokenizer",
     "Tokenizer",
+    "TokenizersEngine",
     "TrainSettings",
     "check_free",
     "count_spans",
@@ -149,12 +154,15 @@ __all__ = [
     "learn_counts",
     "learn_merges",
     "make_model",
+    "offsets_in",
     "open_tokenizer",
     "path_and_pattern",
     "save_for_nanochat",
     "sha256_of",
     "short_report",
     "sized_output",
+    "template_settings",
+    "templates_of",
     "to_chat_template",
     "to_huggingface_config",
     "to_huggingface_file",

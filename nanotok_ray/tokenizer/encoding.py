@@ -45,7 +45,7 @@ class Encoding:
         encoder = self._encoder if gaps == "spans" else self._strict_encoder
         if isinstance(encoder, LibraryEngine):
             return encoder.encode_documents(
-                documents, before=before, after=after, wide=self._is_wide
+                documents, before=before, after=after, wide=self.is_wide
             )
         return encoder.encode_batch(
             documents.data,
@@ -53,7 +53,7 @@ class Encoding:
             before=before,
             after=after,
             threads=num_threads,
-            wide=self._is_wide,
+            wide=self.is_wide,
         )
 
     def encode_recognized(
@@ -75,10 +75,10 @@ class Encoding:
                 documents.offsets,
                 before=before,
                 after=after,
-                wide=self._is_wide,
+                wide=self.is_wide,
             )
         return self._recognizer.encode_documents(
-            documents, before=before, after=after, wide=self._is_wide
+            documents, before=before, after=after, wide=self.is_wide
         )
 
     def _rules(self, allowed: Special | None, disallowed: Special | None) -> SpecialRules:
@@ -112,10 +112,10 @@ class Encoding:
         return (flat[start:stop] for start, stop in pairwise(offsets.tolist()))
 
     def _encode_strings(self, texts: Sequence[str], num_threads: int) -> tuple[Ids, Offsets]:
-        return self._encoder.encode_strings(texts, threads=num_threads, wide=self._is_wide)
+        return self._encoder.encode_strings(texts, threads=num_threads, wide=self.is_wide)
 
     @property
-    def _is_wide(self) -> bool:
+    def is_wide(self) -> bool:
         """Whether ids need more than 16 bits."""
         return self.model.id_bytes > np.dtype(np.uint16).itemsize
 

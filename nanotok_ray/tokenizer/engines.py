@@ -225,6 +225,11 @@ class TokenizersEngine(LibraryEngine):
         encode = self._encoder.encode
         return [encode(text, add_special_tokens=False).ids for text in texts]
 
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the ids of a text, and their positions in characters."""
+        encoding = self._encoder.encode(text, add_special_tokens=False)
+        return encoding.ids, encoding.offsets
+
     def _decoded(self, ids: list[int]) -> str:
         return str(self._complete.decode(ids, skip_special_tokens=False))
 

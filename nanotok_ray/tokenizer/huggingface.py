@@ -254,7 +254,7 @@ def to_huggingface_config(model: Model) -> bytes:
     >>> json.loads(to_huggingface_config(model))["eos_token"]
     '<|bos|>'
     """
-    roles = _roles(model)
+    roles = token_roles(model)
     contents: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **roles,
@@ -284,7 +284,7 @@ _ADDED_TOKEN: Final = {
 """Settings that match a special token in a text exactly as it is spelled."""
 
 
-def _roles(model: Model) -> dict[str, str]:
+def token_roles(model: Model) -> dict[str, str]:
     """Return the special token of each role for which the model has one."""
     tokens = {
         role: next((name for name in names if name in model.special_tokens), None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from nanotok_ray import _core
-from nanotok_ray.chat import BatchRenderer
+from nanotok_ray.chat import BatchRenderer, TemplateRenderer
 from nanotok_ray.counts import SPLIT_PATTERN, resolve_pattern
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import (
@@ -22,17 +22,16 @@ from nanotok_ray.documents import (
     to_utf8,
 )
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.formats import Gaps
+from nanotok_ray.formats import REFUSE, Gaps, TemplateSettings
 from nanotok_ray.recipe import SPECIAL_TOKENS
-from nanotok_ray.tokenizer.encoding import Encoding
 from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.folder import load_model, save_model
 from nanotok_ray.tokenizer.foreign import of_encoding
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.output import check_folder, remove_foreign_files
 from nanotok_ray.tokenizer.pieces import EncodedText, Special, offsets_in
+from nanotok_ray.tokenizer.positions import Positions
 from nanotok_ray.tokenizer.rendering import Ids, Offsets, Rendering
-from nanotok_ray.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,7 +42,7 @@ CACHE_BYTES = 128 * 1024 * 1024
 """Default limit of the cache of spans of each encoding thread, in bytes."""
 
 
-class Tokenizer(Vocabulary, Encoding, Rendering):
+class Tokenizer(Positions, Rendering):
     """Encodes and decodes text with one model. Pickling stores only the model.
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
@@ -395,6 +394,16 @@ class Tokenizer(Vocabulary, Encoding, Rendering):
             dialect,
             wide=self.model.id_bytes > np.dtype(np.uint16).itemsize,
         )
+
+    def template_renderer(
+        self, settings: TemplateSettings, dialect: Dialect, *, special_text: str = REFUSE
+    ) -> TemplateRenderer:
+        """Return a renderer of batches of conversations with a chat template.
+
+        `special_text` says what happens to a conversation whose messages have names of special
+        tokens: see the key of the recipe.
+        """
+        return TemplateRenderer(self, settings, dialect, special_text=special_text)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tokenizer) and self.model == other.model

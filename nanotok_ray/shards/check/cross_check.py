@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from nanotok_ray.errors import SplitError, TokenizerError
-from nanotok_ray.tokenizer import FileModel, Model, Tokenizer, engine_of
+from nanotok_ray.tokenizer import FileModel, Model, Tokenizer, TokenizersEngine, engine_of
 
 if TYPE_CHECKING:
     import tiktoken
@@ -19,6 +19,7 @@ SHARED_BYTES = "merges share bytes"
 NO_PATTERN = "tiktoken cannot compile the pattern"
 PANIC = "tiktoken panicked"
 GAPS = "the pattern leaves gaps"
+NO_POSITIONS = "the tokenizer changes texts"
 NOT_LEARNED = "no learner makes these merges"
 
 
@@ -38,6 +39,13 @@ class CrossCheck(Protocol):
 
         Raises:
             NoCrossCheckError: The library cannot encode the text.
+        """
+
+    def offsets(self, _text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        """Return the library's ids of a text and their positions in characters.
+
+        Raises:
+            NoCrossCheckError: The library cannot encode the text, or gives no positions.
         """
 
     def check_rule(self, *texts: str) -> None:
@@ -76,6 +84,16 @@ class LibraryCrossCheck:
             raise NoCrossCheckError(error.reason) from None
         except TokenizerError:
             raise NoCrossCheckError(f"{self.name} is not installed") from None
+
+    def offsets(self, text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        """Return the library's ids of a text and their positions in characters.
+
+        Raises:
+            NoCrossCheckError: The library gives no positions.
+        """
+        if not isinstance(self._engine, TokenizersEngine):
+            raise NoCrossCheckError(NO_POSITIONS)
+        return self._engine.encode_with_offsets(text)
 
     def check_rule(self, *texts: str) -> None:
         """Accept no other ids than those of the library, which defines them."""
@@ -123,6 +141,14 @@ class TiktokenCrossCheck:
             if not _is_panic(error):
                 raise
             raise NoCrossCheckError(PANIC) from None
+
+    def offsets(self, _text: str) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        """Raise an error, since tiktoken changes no text.
+
+        Raises:
+            NoCrossCheckError: Always.
+        """
+        raise NoCrossCheckError(NO_POSITIONS)
 
     def check_rule(self, *texts: str) -> None:
         """Check that tiktoken must return the same ids for some texts.

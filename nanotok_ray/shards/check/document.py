@@ -19,6 +19,7 @@ from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
 from nanotok_ray.formats import RECOGNIZE, DocumentBatch, Ids, Mask, ShardSettings
 from nanotok_ray.shards.check.cross_check import CrossCheck, NoCrossCheckError, cross_check_of
+from nanotok_ray.shards.check.templated import TemplateCheck
 from nanotok_ray.shards.settings import CheckedCount, dialect_of
 from nanotok_ray.tokenizer import FileModel, Tokenizer
 
@@ -117,6 +118,7 @@ class DocumentCheck:
         self._tables = check_tables(tokenizer, recognize=self._recognizes)
         self._before = tuple(map(tokenizer.encode_special, settings.prepend))
         self._after = tuple(map(tokenizer.encode_special, settings.append))
+        self._template_checks: dict[Dialect, TemplateCheck] = {}
         self._cut_at = settings.max_tokens if settings.too_long == "cut" else None
 
     def problem(
@@ -297,6 +299,8 @@ class DocumentCheck:
     ) -> str | None:
         if mask is None or len(mask) != len(ids):
             return "it has no mask of its length"
+        if self.settings.template is not None:
+            return self._templated_problem(document, dialect, ids, mask)
         try:
             segments = segments_of(document, dialect)
         except MALFORMED as error:
@@ -311,6 +315,18 @@ class DocumentCheck:
         if [end - start for start, end in spans] != sizes:
             return f"its images are at {spans}, it has images of {sizes} tokens"
         return self._composed_problem(segments, ids, mask, spans)
+
+    def _templated_problem(
+        self, document: bytes, dialect: Dialect, ids: Ids, mask: Mask
+    ) -> str | None:
+        if (problem := self._policy_problem(ids, mask)) is not None:
+            return problem
+        if len(document) > self._max_conversation:
+            raise NoCrossCheckError(LONG_CONVERSATION)
+        if dialect not in self._template_checks:
+            check = TemplateCheck(self.tokenizer, self.settings, dialect)
+            self._template_checks[dialect] = check
+        return self._template_checks[dialect].problem(document, ids, mask)
 
     def _decoded_problem(self, segments: Sequence[Segment], ids: Ids, mask: Mask) -> str | None:
         """Compare the bytes of ids, and those that are trained on, with the segments."""

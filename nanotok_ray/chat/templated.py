@@ -1,0 +1,223 @@
+"""Renders batches of conversations with a chat template to ids with labels.
+
+The text of a conversation is encoded with the special tokens that it spells, and an id is trained
+on if it overlaps a part of the text that is: the rule of transformers. The core renders.
+Conversations that it declines are rendered by the plain implementation, which also says what is
+wrong with them.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from nanotok_ray.chat.batches import Ids, RenderedBatch
+from nanotok_ray.chat.template import ChatTemplate
+from nanotok_ray.chat.turns import Span
+from nanotok_ray.dialects import MALFORMED, Dialect, Row, reason_of, row_of, value_of
+from nanotok_ray.documents import Documents
+from nanotok_ray.errors import SourceError, SplitError
+from nanotok_ray.formats import RECOGNIZE, REFUSE, ROLES, TemplateSettings
+
+_ASSISTANT = np.uint8(ROLES.index("assistant") << 1)
+_PROMPT = np.uint8(ROLES.index("prompt") << 1)
+_BREAK = "\U0010fffd"
+"""A private character that is put into the names of special tokens that stay text."""
+
+Rows = npt.NDArray[np.int64]
+"""Spans of texts: rows of document, start and end in bytes."""
+
+
+class PlainEncoder(Protocol):
+    """What encodes one text of a template."""
+
+    @property
+    def special_names(self) -> frozenset[str]:
+        """The names that messages must not spell."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether ids need more than 16 bits."""
+
+    def recognized_with_offsets(
+        self, text: str, *, between: str
+    ) -> tuple[list[int], Sequence[Span]]:
+        """Return the ids of a text without `between`, and their positions in characters.
+
+        Names of special tokens with `between` inside stay text.
+        """
+
+
+class TemplateTokenizer(PlainEncoder, Protocol):
+    """What encodes batches of texts of a template."""
+
+    def encode_recognized(self, documents: Documents) -> tuple[Ids, npt.NDArray[np.int64]]:
+        """Return the ids of texts in which names of special tokens become these tokens."""
+
+    def mask_of_spans(
+        self, ids: Ids, offsets: npt.NDArray[np.int64], texts: Documents, spans: Rows
+    ) -> tuple[npt.NDArray[np.uint8], list[int]]:
+        """Return the mask of ids, and the texts whose ids do not decode to them."""
+
+
+class PlainRenderer:
+    """Renders conversations one by one: the plain implementation of `TemplateRenderer`."""
+
+    def __init__(
+        self,
+        tokenizer: PlainEncoder,
+        settings: TemplateSettings,
+        dialect: Dialect,
+        *,
+        special_text: str,
+    ) -> None:
+        """Store the settings."""
+        self._tokenizer, self._special_text = tokenizer, special_text
+        self._dialect, self._template = dialect, ChatTemplate(settings)
+        names = sorted(tokenizer.special_names, key=len, reverse=True)
+        self._names = re.compile("|".join(map(re.escape, names)) or r"(?!)")
+
+    def plain(self, document: bytes) -> RenderedBatch:
+        """Return a conversation as the plain implementation renders it, or with its problem."""
+        try:
+            row, spelled = self._row(document)
+            rendered = self._template.conversation(row)
+            if not self._template.is_original and self._template.original(row) != rendered.text:
+                raise SourceError("the template for training renders another text")
+            ids, positions = self._tokenizer.recognized_with_offsets(rendered.text, between=_BREAK)
+        except SplitError as error:
+            return self._problem(error.reason)
+        except MALFORMED as error:
+            return self._problem(reason_of(error))
+        text = rendered.text.replace(_BREAK, "")
+        in_turn, mask = (
+            overlapping(positions, [*_without_breaks(spans, rendered.text)])
+            for spans in (rendered.turns, rendered.trained)
+        )
+        return self._rendered(
+            np.array(ids),
+            np.where(in_turn, _ASSISTANT, _PROMPT) | mask,
+            offsets=np.array([0, len(ids)], dtype=np.int64),
+            sizes=np.array([[len(text.encode()), spelled]], dtype=np.int64),
+        )
+
+    def _row(self, document: bytes) -> tuple[Row, int]:
+        """Return the conversation of a row, and the number of special tokens that it spells.
+
+        Raises:
+            SourceError: It is no conversation, or spells special tokens that are refused.
+        """
+        row = row_of(value_of(document), self._dialect.name, tools=self._dialect.tools)
+        texts = [*_strings([row.messages, row.tools])]
+        spelled = [name for text in texts for name in self._names.findall(text)]
+        if not spelled or self._special_text == RECOGNIZE:
+            return row, len(spelled)
+        if self._special_text == REFUSE:
+            raise SourceError(
+                f"special token in a message: {spelled[0]!r}; source.special_text says what to do"
+            )
+        if any(_BREAK in text for text in texts):
+            raise SourceError(f"special token in a message: {spelled[0]!r}, with {_BREAK!r} in one")
+        messages, tools = (
+            _changed(value, lambda text: self._names.sub(_broken, text))
+            for value in (row.messages, row.tools)
+        )
+        return Row(messages, tools), len(spelled)
+
+    def _rendered(
+        self,
+        ids: npt.NDArray[Any],
+        labels: npt.NDArray[np.uint8],
+        *,
+        offsets: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        problem: str = "",
+    ) -> RenderedBatch:
+        return RenderedBatch(
+            ids=ids.astype(np.uint32) if self._tokenizer.is_wide else ids.astype(np.uint16),
+            labels=labels,
+            offsets=offsets,
+            images=np.zeros((0, 3), dtype=np.int64),
+            sizes=sizes,
+            problems={0: problem} if problem else {},
+        )
+
+    def _problem(self, reason: str) -> RenderedBatch:
+        return self._rendered(
+            np.zeros(0),
+            np.zeros(0, dtype=np.uint8),
+            offsets=np.zeros(2, dtype=np.int64),
+            sizes=np.zeros((1, 2), dtype=np.int64),
+            problem=reason,
+        )
+
+
+class TemplateRenderer(PlainRenderer):
+    """Renders the conversations of one dialect with a chat template."""
+
+    def __init__(
+        self,
+        tokenizer: TemplateTokenizer,
+        settings: TemplateSettings,
+        dialect: Dialect,
+        *,
+        special_text: str,
+    ) -> None:
+        """Store the settings."""
+        super().__init__(tokenizer, settings, dialect, special_text=special_text)
+
+    def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:  # noqa: ARG002
+        """Render conversations; one that cannot be rendered gets a problem and no exception."""
+        return RenderedBatch.joined([self._problem("").part(0, 0), *map(self.plain, documents)])
+
+
+def overlapping(positions: Sequence[Span], spans: Sequence[Span]) -> npt.NDArray[np.uint8]:
+    """Return 1 for each position that overlaps a span, else 0, by the rule of transformers.
+
+    >>> overlapping([(0, 2), (2, 5), (5, 6)], [(2, 4)]).tolist()
+    [0, 1, 0]
+    """
+    mask = np.zeros(len(positions), dtype=np.uint8)
+    starts = np.array([start for start, _ in positions], dtype=np.int64)
+    ends = np.array([end for _, end in positions], dtype=np.int64)
+    for start, end in spans:
+        mask[(ends > start) & (starts < end)] = 1
+    return mask
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Yield all strings of a JSON value, except keys."""
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict | list):
+            left.extend(reversed([*(item.values() if isinstance(item, dict) else item)]))
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - a JSON value
+    """Return a JSON value with other strings."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_changed(item, change) for item in value]
+    if isinstance(value, dict):
+        return {key: _changed(item, change) for key, item in value.items()}
+    return value
+
+
+def _broken(name: re.Match[str]) -> str:
+    return f"{name[0][:1]}{_BREAK}{name[0][1:]}"
+
+
+def _without_breaks(spans: Sequence[Span], text: str) -> Iterator[Span]:
+    """Yield the spans of a text in the text without breaks."""
+    if _BREAK not in text:
+        yield from spans
+        return
+    for start, end in spans:
+        first = start - text.count(_BREAK, 0, start)
+        yield first, first + end - start - text.count(_BREAK, start, end)

@@ -1,0 +1,157 @@
+"""The chat template of a tokenizer, and the settings by which it renders conversations."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from nanotok_ray.chat import ChatTemplate, check_template
+from nanotok_ray.errors import NanotokError, TemplateError
+from nanotok_ray.formats import TemplateSettings
+from nanotok_ray.recipe import AUTO, NANOCHAT, SPECIAL_TOKENS
+from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.file_model import SENTENCEPIECE_FILE, FileModel
+from nanotok_ray.tokenizer.foreign.around import CONFIG_FILE
+from nanotok_ray.tokenizer.foreign.huggingface import parsed_object
+from nanotok_ray.tokenizer.huggingface import token_roles
+from nanotok_ray.tokenizer.model import Model
+
+DEFAULT: Final = "default"
+"""The name of the only template of a tokenizer."""
+
+_MAP_FILE, _JINJA_FILE, _JSON_FILE = (
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+_MAX_TEMPLATE_BYTES = 1 << 20
+
+
+def templates_of(model: Model | FileModel) -> dict[str, str]:
+    """Return the chat templates in the files beside that of a tokenizer, by name.
+
+    Raises:
+        TokenizerError: A file is damaged.
+    """
+    if not isinstance(model, FileModel):
+        return {}
+    templates: dict[str, str] = {}
+    for name in (CONFIG_FILE, _JSON_FILE):
+        if name in model.beside:
+            given = parsed_object(model.beside[name], name=name).get("chat_template")
+            templates |= _named(given)
+    if _JINJA_FILE in model.beside:
+        templates[DEFAULT] = model.beside[_JINJA_FILE].decode(errors="replace")
+    return templates
+
+
+def _named(given: object) -> dict[str, str]:
+    """Return the templates that the value of `chat_template` holds."""
+    if isinstance(given, str):
+        return {DEFAULT: given}
+    if isinstance(given, dict):
+        return {name: text for name, text in given.items() if isinstance(text, str)}
+    rows = [row for row in given if isinstance(row, dict)] if isinstance(given, list) else []
+    return {
+        row["name"]: row["template"]
+        for row in rows
+        if isinstance(row.get("name"), str) and isinstance(row.get("template"), str)
+    }
+
+
+def token_variables(model: Model | FileModel) -> dict[str, str]:
+    """Return the special tokens that a template can name, such as `bos_token`.
+
+    Raises:
+        TokenizerError: A file is damaged.
+    """
+    if not isinstance(model, FileModel):
+        return token_roles(model)
+    variables: dict[str, str] = {}
+    for name in (_MAP_FILE, CONFIG_FILE):
+        values: Mapping[str, Any] = {}
+        if name in model.beside:
+            values = parsed_object(model.beside[name], name=name)
+        for key, value in values.items():
+            token = value.get("content") if isinstance(value, dict) else value
+            if key.endswith("_token") and isinstance(token, str):
+                variables[key] = token
+    return variables
+
+
+def template_settings(
+    model: Model | FileModel,
+    template: str = AUTO,
+    *,
+    training_template: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    date: str | None = None,
+    tools: str | None = None,
+    train_on: str = "assistant",
+    untrained: Sequence[str] = (),
+) -> TemplateSettings | None:
+    """Return how a tokenizer renders conversations, or None if it is as nanochat does.
+
+    With `auto` that is for tokenizers with all special tokens of nanochat's rendering, and for
+    those without a template.
+
+    Args:
+        model: the tokenizer's.
+        template: `auto`, `nanochat`, the path of a template, or the name of one in the
+            configuration of the tokenizer.
+        training_template: the path of a template that renders the same text with blocks.
+        arguments: variables of the template.
+        date: the date that the template prints as today's.
+        tools: the key of the tools of a conversation.
+        train_on: what is trained on.
+        untrained: fields of the assistant's messages that are not trained on.
+
+    Raises:
+        TemplateError: There is no such template, it cannot be compiled or needs what is not given,
+            or what it renders to be trained on is not known.
+    """
+    has_all = all(name in model.special_tokens for name in SPECIAL_TOKENS)
+    templates = templates_of(model)
+    if template == NANOCHAT or (template == AUTO and (has_all or not templates)):
+        return None
+    if isinstance(model, FileModel) and model.description.file == SENTENCEPIECE_FILE:
+        raise TemplateError(
+            "chat templates need a tokenizer that recognizes special tokens in a text, and "
+            f"sentencepiece does not; name a folder with a tokenizer.json instead of "
+            f"{SENTENCEPIECE_FILE}"
+        )
+    settings = TemplateSettings(
+        text=_source(templates, template),
+        training_text=None if training_template is None else _file(training_template),
+        special_tokens=token_variables(model),
+        arguments=json.dumps(dict(arguments or {}), sort_keys=True),
+        date=date,
+        tools=tools,
+        train_on=train_on,
+        untrained=tuple(untrained),
+    )
+    check_template(ChatTemplate(settings))
+    return settings
+
+
+def _source(templates: Mapping[str, str], template: str) -> str:
+    """Return the text of a template."""
+    if template.endswith(".jinja"):
+        return _file(template)
+    name = DEFAULT if template == AUTO else template
+    if name in templates:
+        return templates[name]
+    known = ", ".join(map(repr, templates)) or "none"
+    raise TemplateError(
+        f"no chat template is named {name!r}; the tokenizer has {known}; name one of them as "
+        'template, or a file that ends with ".jinja"'
+    )
+
+
+def _file(path: str) -> str:
+    """Return the text of a file."""
+    folder, _, name = path.rpartition("/")
+    try:
+        data = Folder(folder or ".").read_bytes(name, limit=_MAX_TEMPLATE_BYTES)
+    except (OSError, NanotokError) as error:
+        raise TemplateError(f"the chat template {path} cannot be read: {error}") from error
+    return data.decode(errors="replace")
