@@ -2,17 +2,19 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "the engine hands arguments over by value")]
 
-use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value, filters};
+use minijinja::value::{Kwargs, Rest, ValueIter, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error, State, Value, filters, functions};
 
 use crate::error::{Raised, failed};
 use crate::methods::{is_space, join_printed, stripped};
 use crate::print::text_of;
 use crate::render::record;
 use crate::tojson::tojson;
+use crate::values::{Generator, Markup, View, is_list, is_map, list_value};
 
-/// Filters of the engine that Jinja2 does not have.
-const UNKNOWN: [&str; 6] = ["bool", "chain", "lines", "split", "zip", "pprint"];
+/// Filters of the engine that Jinja2 does not have, or whose results Jinja2 combines differently.
+const UNKNOWN: [&str; 9] =
+    ["bool", "chain", "e", "escape", "groupby", "lines", "pprint", "split", "zip"];
 
 /// Replaces the filters and tests that differ.
 pub(crate) fn add(environment: &mut Environment<'_>) {
@@ -20,10 +22,14 @@ pub(crate) fn add(environment: &mut Environment<'_>) {
     environment.add_filter("string", |value: &Value| text_of(value));
     environment.add_filter("trim", trim);
     environment.add_filter("join", join);
+    environment.add_filter("list", list);
     environment.add_filter("int", int);
     environment.add_filter("float", float);
     environment.add_test("iterable", is_iterable);
     environment.add_test("sequence", is_sequence);
+    environment.add_test("mapping", is_map);
+    environment.add_filter("safe", safe);
+    environment.add_function("range", range);
     for name in UNKNOWN {
         environment.remove_filter(name);
     }
@@ -59,9 +65,18 @@ fn add_generator(environment: &mut Environment<'_>, name: &str) {
             return Ok(result);
         }
         let values: Vec<Value> = result.try_iter()?.collect();
-        Ok::<_, Error>(Value::make_one_shot_iterator(values.into_iter()))
+        Ok::<_, Error>(Generator::value(values))
     };
     environment.add_filter(name.to_owned(), filter);
+}
+
+fn safe(value: &Value) -> Result<Value, Error> {
+    Ok(Value::from_object(Markup(text_of(value)?.into())))
+}
+
+fn range(first: isize, end: Option<isize>, step: Option<isize>) -> Result<Value, Error> {
+    let values = functions::range(first, end, step)?.try_iter()?.collect();
+    Ok(Value::from_object(View(values)))
 }
 
 fn trim(value: &Value, chars: Option<&Value>) -> Result<Value, Error> {
@@ -71,7 +86,17 @@ fn trim(value: &Value, chars: Option<&Value>) -> Result<Value, Error> {
     }
 }
 
+/// The values of an iterable; Python cannot iterate over none.
+fn values_of(value: &Value) -> Result<ValueIter, Error> {
+    if value.is_none() { Err(failed("none is not iterable")) } else { value.try_iter() }
+}
+
+fn list(value: &Value) -> Result<Value, Error> {
+    Ok(list_value(values_of(value)?))
+}
+
 fn join(
+    state: &State,
     values: &Value,
     separator: Option<Value>,
     attribute: Option<Value>,
@@ -81,23 +106,32 @@ fn join(
     let named_attribute = named.get::<Option<Value>>("attribute")?;
     named.assert_all_used()?;
     let separator = separator.or(named_separator);
-    join_printed(values, separator.as_ref(), attribute.or(named_attribute).as_ref())
+    join_printed(
+        state,
+        values_of(values)?,
+        separator.as_ref(),
+        attribute.or(named_attribute).as_ref(),
+    )
 }
 
 /// Whether Python can iterate over a value: not over none, but over undefined values of Jinja2.
 fn is_iterable(value: &Value) -> bool {
-    !value.is_none() && value.try_iter().is_ok()
+    let kind = value.kind();
+    is_sequence(value) || kind == ValueKind::Map || kind == ValueKind::Iterable
 }
 
 /// Whether a value has a length and items: also strings and maps.
 fn is_sequence(value: &Value) -> bool {
-    let kind = value.kind();
-    matches!(kind, ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined)
+    let is_text = matches!(value.kind(), ValueKind::String | ValueKind::Undefined);
+    is_text || is_list(value) || is_map(value)
 }
 
 fn int(value: &Value, default: Option<Value>, named: Kwargs) -> Result<Value, Error> {
     let default = default.or(named.get("default")?).unwrap_or_else(|| Value::from(0));
     named.assert_all_used()?;
+    if value.is_undefined() {
+        return Err(failed("int of an undefined value"));
+    }
     if value.is_integer() || value.kind() == ValueKind::Bool {
         return Ok(Value::from(i128::try_from(value.clone())?));
     }

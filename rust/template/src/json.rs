@@ -134,23 +134,22 @@ impl Reader<'_> {
         }
     }
 
-    /// Passes the bytes that need no attention in a string, and returns them.
-    fn plain(&mut self) -> &str {
-        let start = self.place;
-        let bytes = self.text.as_bytes();
-        while bytes
-            .get(self.place)
-            .is_some_and(|&byte| byte >= b' ' && byte != b'"' && byte != b'\\')
-        {
-            self.place += 1;
+    /// Passes the text up to the next quote or backslash, and returns it.
+    fn plain(&mut self) -> Result<&str, Declined> {
+        let rest = &self.text[self.place..];
+        let end = memchr::memchr2(b'"', b'\\', rest.as_bytes()).unwrap_or(rest.len());
+        let plain = &rest[..end];
+        if plain.bytes().fold(u8::MAX, u8::min) < b' ' {
+            return self.declined();
         }
-        &self.text[start..self.place]
+        self.place += end;
+        Ok(plain)
     }
 
     fn string(&mut self) -> Result<Value, Declined> {
         self.place += 1;
         let start = self.place;
-        self.plain();
+        self.plain()?;
         if self.peek() == Some(b'"') {
             self.place += 1;
             return Ok(Value::from(&self.text[start..self.place - 1]));
@@ -165,7 +164,7 @@ impl Reader<'_> {
                 Some(b'\\') => owned.push(self.escape()?),
                 _ => return self.declined(),
             }
-            owned.push_str(self.plain());
+            owned.push_str(self.plain()?);
         }
     }
 

@@ -20,6 +20,9 @@ mod time;
 mod tojson;
 mod values;
 
+#[cfg(test)]
+mod tests;
+
 pub use error::{Declined, Kind, TemplateError};
 pub use json::value_of_json;
 pub use messages::messages_for_templates;

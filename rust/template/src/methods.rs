@@ -1,12 +1,12 @@
 //! Methods of Python's strings where `minijinja_contrib` lacks them or has those of Rust.
 
-use minijinja::value::from_args;
+use minijinja::value::{Tuple, ValueIter, ValueKind, from_args};
 use minijinja::{Error, State, Value};
 use minijinja_contrib::pycompat;
 
 use crate::error::failed;
 use crate::print::text_of;
-use crate::values::list_value;
+use crate::values::{View, list_value};
 
 /// Methods whose result for other characters depends on tables of Unicode or their version.
 const OF_ASCII: [&str; 8] =
@@ -29,14 +29,29 @@ pub(crate) fn call(
     method: &str,
     args: &[Value],
 ) -> Result<Value, Error> {
-    match value.as_str().map(|text| call_on_text(text, method, args)) {
-        Some(Ok(Some(result))) => Ok(result),
-        Some(Err(error)) => Err(error),
-        _ => pycompat::unknown_method_callback(state, value, method, args),
+    match value.as_str().map(|text| call_on_text(state, text, method, args)) {
+        Some(Ok(Some(result))) => return Ok(result),
+        Some(Err(error)) => return Err(error),
+        _ => (),
     }
+    let result = pycompat::unknown_method_callback(state, value, method, args)?;
+    if value.kind() == ValueKind::Map && ["items", "keys", "values"].contains(&method) {
+        return Ok(Value::from_object(View(result.try_iter()?.collect())));
+    }
+    Ok(result)
 }
 
-fn call_on_text(text: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+/// Pays for a text of this length before it exists.
+fn charge(state: &State, bytes: usize) -> Result<(), Error> {
+    state.consume_fuel(bytes as u64 / 64 + 1)
+}
+
+fn call_on_text(
+    state: &State,
+    text: &str,
+    method: &str,
+    args: &[Value],
+) -> Result<Option<Value>, Error> {
     let result = match method {
         "strip" => strip(text, args, true, true)?,
         "lstrip" => strip(text, args, true, false)?,
@@ -55,7 +70,7 @@ fn call_on_text(text: &str, method: &str, args: &[Value]) -> Result<Option<Value
         "partition" => partition(text, args, false)?,
         "rpartition" => partition(text, args, true)?,
         "title" => title(text, args)?,
-        "join" => join(text, args)?,
+        "join" => join(state, text, args)?,
         _ if OF_ASCII.contains(&method) && !text.is_ascii() => {
             return Err(failed(format!("{method} of text that is not ASCII is not supported")));
         }
@@ -160,7 +175,7 @@ fn partition(text: &str, args: &[Value], from_right: bool) -> Result<Value, Erro
         None if from_right => ["", "", text],
         None => [text, "", ""],
     };
-    Ok(list_value(parts.map(Value::from)))
+    Ok(Tuple::from(parts.map(Value::from)).into())
 }
 
 fn title(text: &str, args: &[Value]) -> Result<Value, Error> {
@@ -176,11 +191,12 @@ fn title(text: &str, args: &[Value]) -> Result<Value, Error> {
     Ok(Value::from(chars.collect::<String>()))
 }
 
-fn join(text: &str, args: &[Value]) -> Result<Value, Error> {
+fn join(state: &State, text: &str, args: &[Value]) -> Result<Value, Error> {
     let (values,): (&Value,) = from_args(args)?;
     let mut parts = Vec::new();
     for value in values.try_iter()? {
         let part = value.as_str().ok_or_else(|| failed("join of a string needs strings"))?;
+        charge(state, text.len() + part.len())?;
         parts.push(part.to_owned());
     }
     Ok(Value::from(parts.join(text)))
@@ -188,13 +204,15 @@ fn join(text: &str, args: &[Value]) -> Result<Value, Error> {
 
 /// The filter `join`, which prints every value first.
 pub(crate) fn join_printed(
-    values: &Value,
+    state: &State,
+    values: ValueIter,
     separator: Option<&Value>,
     attribute: Option<&Value>,
 ) -> Result<Value, Error> {
     let separator = separator.map_or(Ok(String::new()), text_of)?;
     let mut out = String::new();
-    for (place, value) in values.try_iter()?.enumerate() {
+    for (place, value) in values.enumerate() {
+        charge(state, separator.len())?;
         if place > 0 {
             out.push_str(&separator);
         }

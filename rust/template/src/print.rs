@@ -2,10 +2,14 @@
 
 use std::fmt::{self, Display, Write};
 
-use minijinja::Value;
 use minijinja::value::{DynObject, ValueKind};
+use minijinja::{Error, Value};
 
 use crate::error::failed;
+use crate::values::{Markup, is_list, is_map};
+
+/// Values with more nesting are not printed.
+pub(crate) const MAX_DEPTH: usize = 200;
 
 /// Exponents of the numbers that Python prints with an exponent: below and from.
 const PLAIN: std::ops::Range<i32> = -4..16;
@@ -30,23 +34,29 @@ pub(crate) fn float(out: &mut impl Write, number: f64, words: [&str; 3]) -> fmt:
 pub(crate) const WORDS: [&str; 3] = ["nan", "inf", "-inf"];
 
 /// Prints a value as Jinja2 does in `{{ }}`, which is `str`.
-pub(crate) fn print(out: &mut impl Write, value: &Value) -> Result<(), minijinja::Error> {
+pub(crate) fn print(out: &mut impl Write, value: &Value) -> Result<(), Error> {
     match value.as_str() {
         Some(text) => Ok(out.write_str(text)?),
         None if value.is_undefined() => Ok(()),
-        None => print_repr(out, value),
+        None => match value.downcast_object_ref::<Markup>() {
+            Some(Markup(text)) => Ok(out.write_str(text)?),
+            None => print_repr(out, value, 0),
+        },
     }
 }
 
 /// The text of a value, as `str` of Python returns it.
-pub(crate) fn text_of(value: &Value) -> Result<String, minijinja::Error> {
+pub(crate) fn text_of(value: &Value) -> Result<String, Error> {
     let mut text = String::new();
     print(&mut text, value)?;
     Ok(text)
 }
 
 /// Prints a value as `repr` does.
-fn print_repr(out: &mut impl Write, value: &Value) -> Result<(), minijinja::Error> {
+fn print_repr(out: &mut impl Write, value: &Value, depth: usize) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(failed("the value is nested too deeply to be printed"));
+    }
     match value.kind() {
         ValueKind::Undefined => out.write_str("Undefined")?,
         ValueKind::None => out.write_str("None")?,
@@ -54,21 +64,21 @@ fn print_repr(out: &mut impl Write, value: &Value) -> Result<(), minijinja::Erro
         ValueKind::Number if value.is_integer() => write!(out, "{value}")?,
         ValueKind::Number => float(out, f64::try_from(value.clone())?, WORDS)?,
         ValueKind::String => print_text(out, value.as_str().unwrap_or_default())?,
-        ValueKind::Seq => print_list(out, value)?,
-        ValueKind::Map => print_map(out, value)?,
+        _ if is_list(value) => print_list(out, value, depth)?,
+        _ if is_map(value) => print_map(out, value, depth)?,
         kind => return Err(failed(format!("a value of kind {kind} cannot be printed"))),
     }
     Ok(())
 }
 
-fn print_list(out: &mut impl Write, list: &Value) -> Result<(), minijinja::Error> {
+fn print_list(out: &mut impl Write, list: &Value, depth: usize) -> Result<(), Error> {
     let (open, close) = if list.is_tuple() { ('(', ')') } else { ('[', ']') };
     out.write_char(open)?;
     for (place, value) in list.try_iter()?.enumerate() {
         if place > 0 {
             out.write_str(", ")?;
         }
-        print_repr(out, &value)?;
+        print_repr(out, &value, depth + 1)?;
     }
     if list.is_tuple() && list.len() == Some(1) {
         out.write_char(',')?;
@@ -76,22 +86,22 @@ fn print_list(out: &mut impl Write, list: &Value) -> Result<(), minijinja::Error
     Ok(out.write_char(close)?)
 }
 
-fn print_map(out: &mut impl Write, map: &Value) -> Result<(), minijinja::Error> {
+fn print_map(out: &mut impl Write, map: &Value, depth: usize) -> Result<(), Error> {
     out.write_char('{')?;
     let members = map.as_object().and_then(DynObject::try_iter_pairs);
     for (place, (key, value)) in members.into_iter().flatten().enumerate() {
         if place > 0 {
             out.write_str(", ")?;
         }
-        print_repr(out, &key)?;
+        print_repr(out, &key, depth + 1)?;
         out.write_str(": ")?;
-        print_repr(out, &value)?;
+        print_repr(out, &value, depth + 1)?;
     }
     Ok(out.write_char('}')?)
 }
 
 /// Prints a string with the quotes and escapes of `str.__repr__`.
-fn print_text(out: &mut impl Write, text: &str) -> Result<(), minijinja::Error> {
+fn print_text(out: &mut impl Write, text: &str) -> Result<(), Error> {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.write_char(quote)?;
     for char in text.chars() {
@@ -126,6 +136,6 @@ pub(crate) struct Repr<'v>(pub(crate) &'v Value);
 
 impl Display for Repr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        print_repr(f, self.0).map_err(|_| fmt::Error)
+        print_repr(f, self.0, 0).map_err(|_| fmt::Error)
     }
 }

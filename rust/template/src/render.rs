@@ -76,7 +76,7 @@ impl Template {
     /// assert_eq!((out.text.as_str(), out.spans[0].clone()), ("Hi", 0..2));
     /// ```
     pub fn new(source: &str, settings: &Settings) -> Result<Self, TemplateError> {
-        let (source, blocks) = rewrite(source);
+        let (source, blocks) = rewrite(source)?;
         let mut environment = environment(settings)?;
         environment.add_template_owned(NAME, source)?;
         Ok(Self { environment, has_generation: blocks > 0 })

@@ -2,12 +2,18 @@
 
 use std::borrow::Cow;
 
+use crate::error::{Kind, TemplateError};
+
 /// The filter to which the body of a generation block is passed.
 pub(crate) const FILTER: &str = "nanotok_generation";
 
 /// The source with the line ends of Jinja2, in which each generation block is a filter block with a
 /// scope of its own, and the number of these blocks. Dashes and lines remain as they are.
-pub(crate) fn rewrite(source: &str) -> (String, usize) {
+///
+/// # Errors
+///
+/// For blocks in which the engine does not do what Jinja2 does.
+pub(crate) fn rewrite(source: &str) -> Result<(String, usize), TemplateError> {
     let source = with_newlines(source);
     let (mut out, mut blocks) = (String::with_capacity(source.len()), 0);
     let mut rest: &str = &source;
@@ -30,17 +36,30 @@ pub(crate) fn rewrite(source: &str) -> (String, usize) {
             Some((open, "endgeneration", close)) => {
                 out.extend(["{%", open, " endwith %}{% endfilter ", close, "%}"]);
             }
-            Some((_, "raw", _)) => {
+            Some((_, "raw", close)) => {
+                if close != "-" && rest.starts_with('\n') {
+                    return Err(unsupported(&out, "a line end after raw"));
+                }
                 let (raw, after) = rest.split_at(end_of_raw(rest));
                 out.push_str(tag);
                 out.push_str(raw);
                 rest = after;
             }
+            Some((_, inner, _)) if inner.starts_with("autoescape") => {
+                return Err(unsupported(&out, "autoescape"));
+            }
             _ => out.push_str(tag),
         }
     }
     out.push_str(rest);
-    (out, blocks)
+    Ok((out, blocks))
+}
+
+/// The error for something that is not supported, which stands behind this text.
+fn unsupported(before: &str, what: &str) -> TemplateError {
+    let line = before.matches('\n').count() + 1;
+    let message = format!("{what} is not supported");
+    TemplateError { kind: Kind::Syntax, line: Some(line), message }
 }
 
 fn with_newlines(source: &str) -> Cow<'_, str> {
@@ -69,7 +88,7 @@ fn end_of_code(tag: &str, end: &str) -> usize {
     bytes.len()
 }
 
-/// The dash of a block tag, its only word, and the dash at its end.
+/// The dash of a block tag, what it says, and the dash at its end.
 fn word_of(tag: &str) -> Option<(&str, &str, &str)> {
     let inner = tag.strip_prefix("{%")?.strip_suffix("%}")?;
     let (open, inner) = inner.split_at(usize::from(inner.starts_with(['-', '+'])));
@@ -96,8 +115,8 @@ mod tests {
     fn only_tags_of_generation_blocks_change() {
         let same = "{# {% generation %} #}{{ '{% generation %}' }}{% raw %}{% generation %}\
                     {% endraw %}{% set x = \"\\\"%}{% generation %}\" %}{";
-        assert_eq!(rewrite(same), (same.to_owned(), 0));
-        let (text, blocks) = rewrite("a\r\n{%- generation -%}b{%endgeneration+%}\rc");
+        assert_eq!(rewrite(same), Ok((same.to_owned(), 0)));
+        let (text, blocks) = rewrite("a\r\n{%- generation -%}b{%endgeneration+%}\rc").unwrap();
         assert_eq!(blocks, 1);
         assert_eq!(
             text,

@@ -6,13 +6,17 @@ use minijinja::value::{DynObject, Kwargs, Rest, ValueKind, ValueOrKwargs, from_a
 use minijinja::{Error, Value};
 
 use crate::error::failed;
-use crate::print::float;
+use crate::print::{MAX_DEPTH, float};
+use crate::values::{is_list, is_map};
 
 /// What `json.dumps` prints for NaN and the infinities.
 const WORDS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
 /// The names of the parameters.
 const NAMES: [&str; 4] = ["ensure_ascii", "indent", "separators", "sort_keys"];
+
+/// Wider indents are errors: the text could become large.
+const MAX_INDENT: usize = 32;
 
 struct Style {
     ensure_ascii: bool,
@@ -53,11 +57,14 @@ pub(crate) fn tojson(value: &Value, arguments: Rest<ValueOrKwargs>) -> Result<Va
 }
 
 fn indent_of(indent: &Value) -> Result<String, Error> {
-    if let Some(text) = indent.as_str() {
+    if let Some(text) = indent.as_str().filter(|text| text.len() <= MAX_INDENT) {
         return Ok(text.to_owned());
     }
-    let width = i64::try_from(indent.clone())?;
-    Ok(" ".repeat(usize::try_from(width.clamp(0, 1000)).unwrap_or(0)))
+    let width = usize::try_from(i64::try_from(indent.clone())?.max(0)).unwrap_or(usize::MAX);
+    if width > MAX_INDENT {
+        return Err(failed("the indent of tojson is too wide"));
+    }
+    Ok(" ".repeat(width))
 }
 
 fn separators_of(pair: &Value) -> Result<(String, String), Error> {
@@ -72,14 +79,17 @@ fn separators_of(pair: &Value) -> Result<(String, String), Error> {
 }
 
 fn write_value(out: &mut String, value: &Value, style: &Style, depth: usize) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(failed("the value is nested too deeply for tojson"));
+    }
     match value.kind() {
         ValueKind::String => write_text(out, value.as_str().unwrap_or_default(), style),
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
         ValueKind::Number if value.is_integer() => write!(out, "{value}")?,
         ValueKind::Number => float(out, f64::try_from(value.clone())?, WORDS)?,
-        ValueKind::Seq => write_list(out, value, style, depth)?,
-        ValueKind::Map => write_map(out, value, style, depth)?,
+        _ if is_list(value) => write_list(out, value, style, depth)?,
+        _ if is_map(value) => write_map(out, value, style, depth)?,
         kind => return Err(failed(format!("a value of kind {kind} is not JSON"))),
     }
     Ok(())
@@ -125,7 +135,7 @@ fn write_key(out: &mut String, key: &Value, style: &Style) -> Result<(), Error> 
         write_text(out, text, style);
         return Ok(());
     }
-    if matches!(key.kind(), ValueKind::Seq | ValueKind::Map) {
+    if is_list(key) || is_map(key) {
         return Err(failed("keys of JSON must be strings"));
     }
     out.push('"');

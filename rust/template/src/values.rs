@@ -1,10 +1,11 @@
 //! Maps and lists as values of templates: ordered, found by name without hashing, printed as by Python.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec;
 
 use minijinja::Value;
-use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr};
+use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr, ValueKind};
 
 use crate::error::failed;
 use crate::print::Repr;
@@ -111,6 +112,100 @@ impl Object for Variables {
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         self.0.enumerate()
     }
+}
+
+/// What a filter yields: true even without values, without a length, and used up once.
+#[derive(Debug)]
+pub(crate) struct Generator(Mutex<vec::IntoIter<Value>>);
+
+impl Generator {
+    pub(crate) fn value(values: Vec<Value>) -> Value {
+        Value::from_object(Self(Mutex::new(values.into_iter())))
+    }
+
+    fn rest(&self) -> MutexGuard<'_, vec::IntoIter<Value>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes the values of a generator one by one.
+struct Yielded(Arc<Generator>);
+
+impl Iterator for Yielded {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        self.0.rest().next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.rest().size_hint()
+    }
+}
+
+impl Object for Generator {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Iterable
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Iter(Box::new(Yielded(Arc::clone(self))))
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        None
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        true
+    }
+}
+
+/// Values that are no list: a range, or the view of a map.
+#[derive(Debug)]
+pub(crate) struct View(pub(crate) Vec<Value>);
+
+impl Object for View {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Iterable
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.mapped_rev_enumerator(|view| Box::new(view.0.iter().cloned()))
+    }
+}
+
+/// Text that is marked as safe: it can be printed, but not combined, because Jinja2 would escape
+/// what it is combined with.
+#[derive(Debug)]
+pub(crate) struct Markup(pub(crate) Arc<str>);
+
+impl Object for Markup {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a value is a list for Python; the engine has kinds of its own for parts of lists.
+pub(crate) fn is_list(value: &Value) -> bool {
+    match value.kind() {
+        ValueKind::Seq => true,
+        ValueKind::Iterable => {
+            value.downcast_object_ref::<Generator>().is_none()
+                && value.downcast_object_ref::<View>().is_none()
+        }
+        _ => false,
+    }
+}
+
+/// Whether a value is a map for Python: not a namespace.
+pub(crate) fn is_map(value: &Value) -> bool {
+    value.kind() == ValueKind::Map
+        && value.as_object().is_some_and(|object| !object.type_name().ends_with("::Namespace"))
 }
 
 /// A map with these members, in this order; a name that occurs again replaces the earlier value.
