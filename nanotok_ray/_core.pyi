@@ -854,6 +854,55 @@ class ChatTemplate:
     def has_generation(self) -> bool:
         """Whether the template has generation blocks."""
 
+    def render_rows(
+        self,
+        dialect: str,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        *,
+        tools: str | None,
+        arguments: bytes,
+        names: Sequence[str],
+        declines_names: bool,
+        anchors: tuple[str, str] | None,
+        train_on: str,
+        trains_reasoning: bool,
+        threads: int = 1,
+    ) -> tuple[
+        NDArray[np.uint8],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        list[tuple[int, str]],
+        NDArray[np.int64],
+    ]:
+        """Render rows of JSON, as `chat.TemplateRenderer` describes.
+
+        Args:
+            dialect: a dialect of conversations.
+            data: the rows back to back.
+            offsets: n + 1 positions in `data`.
+            tools: the member of a row with its tools.
+            arguments: a JSON object of other variables.
+            names: names of special tokens, which are counted in the texts of messages.
+            declines_names: whether rows with such names are declined.
+            anchors: what the template writes before and after an answer; None: turns cannot be
+                located without generation blocks.
+            train_on: `assistant`, `last` or `all`.
+            trains_reasoning: whether the reasoning of messages is trained on.
+            threads: maximum number of threads.
+
+        Returns:
+            The texts back to back, the n lengths of texts, rows of row, start and end of turns and
+            of trained parts in bytes of the text, the number of names in each row, the members
+            with text that are not used as (row, name), and the declined rows, without text.
+
+        Raises:
+            TemplateError: The arguments are not JSON, or the names are too many.
+            TokenizerError: The dialect is unknown.
+        """
+
     def render(self, context: bytes) -> tuple[str, list[tuple[int, int]]]:
         """Return the text, and the spans of generation blocks in characters.
 

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
+from nanotok_ray import _core
 from nanotok_ray.chat import jinja
 from nanotok_ray.chat.turns import Span, TurnFinder
 from nanotok_ray.dialects import JsonObject, Row
@@ -49,6 +50,14 @@ class ChatTemplate:
     def has_generation(self) -> bool:
         """Whether blocks of the template say what the assistant wrote."""
         return jinja.has_generation(self._source)
+
+    def core(self) -> _core.ChatTemplate:
+        """Return the template of the core.
+
+        Raises:
+            TemplateError: The core does not support the template.
+        """
+        return _core.ChatTemplate(self._source, dict(self.settings.special_tokens), self.now)
 
     @property
     def is_original(self) -> bool:

@@ -16,8 +16,17 @@ import numpy.typing as npt
 from nanotok_ray.chat.batches import Ids, RenderedBatch
 from nanotok_ray.chat.template import ChatTemplate
 from nanotok_ray.chat.turns import Span
-from nanotok_ray.dialects import MALFORMED, Dialect, Row, reason_of, row_of, value_of
-from nanotok_ray.documents import Documents
+from nanotok_ray.dialects import (
+    MALFORMED,
+    Dialect,
+    Row,
+    is_metadata,
+    metadata_of,
+    reason_of,
+    row_of,
+    value_of,
+)
+from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.errors import SourceError, SplitError
 from nanotok_ray.formats import RECOGNIZE, REFUSE, ROLES, TemplateSettings
 
@@ -165,12 +174,68 @@ class TemplateRenderer(PlainRenderer):
         *,
         special_text: str,
     ) -> None:
-        """Store the settings."""
-        super().__init__(tokenizer, settings, dialect, special_text=special_text)
+        """Compile the template in the core.
 
-    def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:  # noqa: ARG002
+        Raises:
+            TemplateError: The core does not support it.
+        """
+        super().__init__(tokenizer, settings, dialect, special_text=special_text)
+        self._tokenizer: TemplateTokenizer = tokenizer
+        self._settings, self._metadata = settings, metadata_of(dialect)
+        self._core, self._anchors = self._template.core(), self._template.finder.anchors
+
+    def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
         """Render conversations; one that cannot be rendered gets a problem and no exception."""
-        return RenderedBatch.joined([self._problem("").part(0, 0), *map(self.plain, documents)])
+        if "tool_calls" in self._settings.untrained:  # rendered once more for each message
+            none = self._problem("").part(0, 0)
+            return RenderedBatch.joined([none, *map(self.plain, documents)])
+        text, lengths, turns, trained, spelled, unused, declined = self._core.render_rows(
+            self._dialect.name,
+            documents.data,
+            documents.offsets,
+            tools=self._dialect.tools,
+            arguments=self._settings.arguments.encode(),
+            names=[*self._tokenizer.special_names],
+            declines_names=self._special_text != RECOGNIZE,
+            anchors=self._anchors,
+            train_on=self._settings.train_on,
+            trains_reasoning="reasoning_content" not in self._settings.untrained,
+            threads=num_threads,
+        )
+        texts = Documents(data=text, offsets=offsets_of(lengths))
+        keys, rows = _unused_rows(unused, self._metadata)
+        try:
+            ids, offsets = self._tokenizer.encode_recognized(texts)
+            mask, unaligned = self._tokenizer.mask_of_spans(ids, offsets, texts, trained)
+            in_turn, _ = self._tokenizer.mask_of_spans(ids, offsets, texts, turns)
+        except SplitError:
+            return RenderedBatch.joined([*map(self.plain, documents)])
+        rendered = RenderedBatch(
+            ids=ids,
+            labels=np.where(in_turn.view(np.bool_), _ASSISTANT, _PROMPT) | mask,
+            offsets=offsets,
+            images=np.zeros((0, 3), dtype=np.int64),
+            sizes=np.column_stack([lengths, spelled]),
+            unused_keys=keys,
+            unused=rows,
+            problems={},
+        )
+        return rendered.replaced(
+            sorted({*declined.tolist(), *unaligned}), lambda number: self.plain(documents[number])
+        )
+
+
+def _unused_rows(
+    unused: Sequence[tuple[int, str]], metadata: Sequence[str]
+) -> tuple[tuple[str, ...], Rows]:
+    """Return the keys of unused text, and rows of document, index of the key and 1."""
+    keys: dict[str, int] = {}
+    rows = [
+        (number, keys.setdefault(name, len(keys)), 1)
+        for number, name in unused
+        if not is_metadata(name, metadata)
+    ]
+    return tuple(keys), np.array(rows, dtype=np.int64).reshape(-1, 3)
 
 
 def overlapping(positions: Sequence[Span], spans: Sequence[Span]) -> npt.NDArray[np.uint8]:

@@ -14,9 +14,8 @@ refused:
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from nanotok_ray.dialects import JsonObject
 from nanotok_ray.errors import SourceError
@@ -56,8 +55,7 @@ class Template(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchors:
+class Anchors(NamedTuple):
     """What a template writes around an answer to a message of the user."""
 
     start: str
@@ -128,7 +126,7 @@ class TurnFinder:
             yield start, end
 
     @cached_property
-    def _anchors(self) -> _Anchors | None:
+    def anchors(self) -> Anchors | None:
         """The text around an answer, or None if it is not the same in a short conversation."""
         render = self._template.render
         try:
@@ -142,12 +140,12 @@ class TurnFinder:
         tail = marked.rpartition(chr(_FIRST_MARK + 1))[2]
         if answered.count(_ANSWER["content"]) != 1 or not tail:
             return None
-        return _Anchors(start=prompt or tail, end=answered.partition(_ANSWER["content"])[2])
+        return Anchors(start=prompt or tail, end=answered.partition(_ANSWER["content"])[2])
 
     def _marked_turns(
         self, messages: Sequence[JsonObject], tools: Sequence[Any] | None, text: str
     ) -> list[Span]:
-        anchors = self._anchors
+        anchors = self.anchors
         if anchors is None:
             raise _UnknownTurnError("the template does not render a question and its answer")
         places = {

@@ -129,7 +129,10 @@ fn texts_of(composition: &Composition) -> (Vec<u8>, Vec<i64>, Vec<i64>) {
 }
 
 /// An array of shape (m, N).
-fn rows<const N: usize>(py: Python<'_>, rows: Vec<[i64; N]>) -> PyResult<Bound<'_, PyArray2<i64>>> {
+pub(crate) fn rows<const N: usize>(
+    py: Python<'_>,
+    rows: Vec<[i64; N]>,
+) -> PyResult<Bound<'_, PyArray2<i64>>> {
     let shape = [rows.len(), N];
     rows.into_flattened().into_pyarray(py).reshape(shape)
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod conversations;
 mod error;
 mod filters;
 mod json;
@@ -15,18 +16,23 @@ mod messages;
 mod methods;
 mod print;
 mod render;
+mod rows;
 mod source;
 mod time;
 mod tojson;
+mod turns;
 mod values;
 
 #[cfg(test)]
 mod tests;
 
+pub use conversations::{Conversation, ConversationSettings, Conversations, TrainOn};
 pub use error::{Declined, Kind, TemplateError};
 pub use json::value_of_json;
 pub use messages::messages_for_templates;
 pub use minijinja::Value;
 pub use minijinja::value::DynObject;
 pub use render::{Limits, Rendering, Settings, Template};
+pub use rows::Shape;
+pub use turns::Anchors;
 pub use values::{list_value, map_value};

@@ -30,7 +30,7 @@ const METHODS: [&str; 11] = [
 pub(crate) struct Map(pub(crate) Vec<(Value, Value)>);
 
 impl Map {
-    fn get(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
     }
 }
