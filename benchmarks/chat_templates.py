@@ -207,7 +207,7 @@ class FixedTime(datetime):
     """The clock of the peer."""
 
     @classmethod
-    def now(cls, tz: Any = None) -> datetime:  # noqa: ARG003 - the signature of datetime
+    def now(cls, tz: Any = None) -> Any:  # noqa: ARG003 - the signature of datetime
         return datetime.fromtimestamp(NOW, timezone.utc).replace(tzinfo=None)
 
 

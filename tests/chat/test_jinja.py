@@ -251,9 +251,7 @@ def test_every_conversation_is_rendered_or_refused_as_by_jinja2(
 
 
 VARIABLES = ("text", "words", "map", "number", "real", "nothing", "missing")
-operands = st.sampled_from(
-    [*VARIABLES, "'a'", "''", "3", "-2", "1.5", "[1, 'b']", "{'a': 1}", "true"]
-)
+operands = st.sampled_from([*VARIABLES, "'a'", "''", "3", "-2", "1.5", "[1, 'b']", "true"])
 METHODS = (
     "strip()", "lstrip('a')", "rstrip()", "split()", "split('a')", "split('a', 1)",
     "split(none, 1)",
@@ -276,7 +274,7 @@ TESTS = (
     "defined", "none", "string", "mapping", "sequence", "iterable", "number", "integer", "float",
     "boolean", "true", "false", "undefined", "odd", "in words", "in map", "sameas none", "eq 3",
 )  # fmt: skip
-OPERATORS = ("+", "-", "*", "//", "%", "~", "==", "!=", "and", "or")
+OPERATORS = ("+", "-", "*", "//", "%", "~", "and", "or")
 SUBSCRIPTS = ("[0]", "[-1]", "[9]", "[1:]", "[:-1]", "[::-1]", "['a']", "['items']")
 
 
@@ -298,8 +296,8 @@ def _longer(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
             "text": texts,
             "words": st.lists(st.sampled_from(["a", "b", "B", "", " c"]), max_size=3),
             "map": st.dictionaries(st.sampled_from(["a", "items", "k"]), values, max_size=3),
-            "number": st.integers(-9, 2**40),
-            "real": st.floats(1e-3, 1e9),
+            "number": st.integers(-9, 999),
+            "real": st.sampled_from([0.5, 1.0, 2.25, 1000.0]),
             "nothing": st.none(),
         }
     ),

@@ -6,7 +6,7 @@ use minijinja_contrib::pycompat;
 
 use crate::error::failed;
 use crate::print::text_of;
-use crate::values::{View, list_value};
+use crate::values::{Map, View, list_value};
 
 /// Methods whose result for other characters depends on tables of Unicode or their version.
 const OF_ASCII: [&str; 8] =
@@ -33,6 +33,11 @@ pub(crate) fn call(
         Some(Ok(Some(result))) => return Ok(result),
         Some(Err(error)) => return Err(error),
         _ => (),
+    }
+    if let (Some(map), "get") = (value.downcast_object_ref::<Map>(), method) {
+        let (key, default): (&Value, Option<Value>) = from_args(args)?;
+        let found = key.as_str().and_then(|name| map.get(name)).cloned();
+        return Ok(found.or(default).unwrap_or_else(|| Value::from(())));
     }
     let result = pycompat::unknown_method_callback(state, value, method, args)?;
     if value.kind() == ValueKind::Map && ["items", "keys", "values"].contains(&method) {

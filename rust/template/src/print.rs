@@ -1,6 +1,6 @@
 //! Values as Python prints them: `str` and `repr`.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
 
 use minijinja::value::{DynObject, ValueKind};
 use minijinja::{Error, Value};
@@ -113,12 +113,19 @@ fn print_text(out: &mut impl Write, text: &str) -> Result<(), Error> {
             _ if char == quote => write!(out, "\\{char}")?,
             ' '..='~' => out.write_char(char)?,
             '\0'..='\u{a0}' | '\u{ad}' => write!(out, "\\x{:02x}", u32::from(char))?,
+            _ if is_never_printable(char) => write!(out, "\\u{:04x}", u32::from(char))?,
             // Which characters Python can print depends on the version of its Unicode tables.
             _ if char.is_alphanumeric() || is_common(char) => out.write_char(char)?,
             _ => return Err(failed(format!("repr of {char:?} is not supported"))),
         }
     }
     Ok(out.write_char(quote)?)
+}
+
+/// Whether a character is a space or a mark of format in every version of Unicode.
+fn is_never_printable(char: char) -> bool {
+    char.is_whitespace()
+        || matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{feff}')
 }
 
 /// Whether a character that is neither letter nor digit certainly is printable: punctuation,
@@ -131,11 +138,11 @@ fn is_common(char: char) -> bool {
         | '\u{1f680}'..='\u{1f6c5}')
 }
 
-/// The `repr` of a value where no error can be returned.
-pub(crate) struct Repr<'v>(pub(crate) &'v Value);
-
-impl Display for Repr<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        print_repr(f, self.0, 0).map_err(|_| fmt::Error)
+/// Prints the `repr` of a value where an error would be a panic: the render then fails at its end.
+pub(crate) fn print_or_fail(f: &mut fmt::Formatter<'_>, value: &Value) -> fmt::Result {
+    let mut text = String::new();
+    if print_repr(&mut text, value, 0).is_err() {
+        crate::render::fail();
     }
+    f.write_str(&text)
 }

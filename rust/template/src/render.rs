@@ -166,6 +166,7 @@ struct Record {
     /// The body of a generation block that must be written next.
     next: RefCell<Option<Value>>,
     is_misplaced: Cell<bool>,
+    is_unprinted: Cell<bool>,
 }
 
 impl Record {
@@ -174,6 +175,7 @@ impl Record {
         self.spans.borrow_mut().clear();
         self.next.replace(None);
         self.is_misplaced.set(false);
+        self.is_unprinted.set(false);
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -201,6 +203,13 @@ impl Record {
                            another generation block: its place is not known";
             return Err(TemplateError { kind: Kind::Failed, line: None, message: message.into() });
         }
+        if self.is_unprinted.get() {
+            let message =
+                "a value that cannot be printed is joined to a text, or a map has no item \
+                           that has the name of a method such as 'items'"
+                    .into();
+            return Err(TemplateError { kind: Kind::Failed, line: None, message });
+        }
         let spans = self.spans.borrow();
         out.extend(spans.iter().map(|span| start + span.start..start + span.end));
         Ok(())
@@ -215,6 +224,11 @@ thread_local! {
 /// Records a generation block with this body, which the engine writes next.
 pub(crate) fn record(body: &Value) {
     RECORD.with(|record| record.block(body));
+}
+
+/// Lets the render of this thread fail at its end.
+pub(crate) fn fail() {
+    RECORD.with(|record| record.is_unprinted.set(true));
 }
 
 /// A bounded text that is appended to.

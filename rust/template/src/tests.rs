@@ -3,8 +3,7 @@ use crate::{
     value_of_json,
 };
 
-const CONTEXT: &str =
-    r#"{"l": [3, 1, 2], "m": {"b": 1, "items": "x"}, "n": null, "u": "日本", "f": 1e-5}"#;
+const CONTEXT: &str = r#"{"l": [3, 1, 2], "m": {"b": 1, "items": "x"}, "n": null, "u": "日本", "f": 1e-5, "w": ["\ue000"]}"#;
 
 fn rendered(source: &str) -> Result<Rendering, TemplateError> {
     let settings = Settings { special_tokens: vec![("bos_token".into(), "<s>".into())], now: 0 };
@@ -32,6 +31,7 @@ fn values_are_printed_as_python_prints_them() {
         text("{{ l[:2] }}{{ l + [4] }}{{ (1,) }}{{ n }}{{ f }}{{ -0.0 }}"),
         "[3, 1][3, 1, 2, 4](1,)None1e-05-0.0"
     );
+    assert_eq!(text("{{ ['\u{1680}\u{2028}\u{3000}\u{200b}'] }}"), r"['\u1680\u2028\u3000\u200b']");
     assert_eq!(text("{{ '</a>\\n\u{7f}é'|tojson }}"), "\"</a>\\n\u{7f}é\"");
     assert_eq!(
         text("{{ 'é🙂\u{7f}'|tojson(ensure_ascii=true) }}"),
@@ -54,6 +54,7 @@ fn tests_and_filters_are_those_of_jinja2() {
         "yFalseFalseTrue"
     );
     assert_eq!(text("{% set g = l|map('string') %}{{ g|list }}{{ g|list }}"), "['3', '1', '2'][]");
+    assert_eq!(text("{{ m['items'] }}{{ m.get('keys') }}{{ m.get('items') }}"), "xNonex");
     assert_eq!(text("{{ bos_token }}{{ tools }}{{ add_generation_prompt }}"), "<s>NoneFalse");
 }
 
@@ -65,6 +66,9 @@ fn what_is_not_supported_is_an_error() {
         "{{ m.items() }}",
         "{{ l|map('string') }}",
         "{{ '%s' % 1 }}",
+        "{{ w ~ 'x' }}",
+        "{{ m['keys'] }}",
+        "{{ range(3) ~ '' }}",
         "{{ 'a'|safe + '<' }}",
         "{{ namespace(a=1) }}",
         "{{ strftime_now('%Z') }}",

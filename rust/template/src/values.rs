@@ -8,7 +8,8 @@ use minijinja::Value;
 use minijinja::value::{Enumerator, Object, ObjectExt, ObjectRepr, ValueKind};
 
 use crate::error::failed;
-use crate::print::Repr;
+use crate::print::print_or_fail;
+use crate::render::fail;
 
 /// What Jinja2 finds first when a template reads `map.name`: methods of Python's dict.
 const METHODS: [&str; 11] = [
@@ -40,8 +41,15 @@ impl Object for Map {
         ObjectRepr::Map
     }
 
+    /// The value of an item. Jinja2 would find a method if there is no item of that name, but `in`
+    /// would not; this cannot be told apart here, so the render fails.
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        self.get(key.as_str()?).cloned()
+        let name = key.as_str()?;
+        let value = self.get(name).cloned();
+        if value.is_none() && METHODS.contains(&name) {
+            fail();
+        }
+        value
     }
 
     /// The value of an attribute; Jinja2 would find a method of that name first.
@@ -66,7 +74,7 @@ impl Object for Map {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Repr(&Value::from_dyn_object(Arc::clone(self))))
+        print_or_fail(f, &Value::from_dyn_object(Arc::clone(self)))
     }
 }
 
@@ -92,7 +100,7 @@ impl Object for List {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Repr(&Value::from_dyn_object(Arc::clone(self))))
+        print_or_fail(f, &Value::from_dyn_object(Arc::clone(self)))
     }
 }
 
@@ -152,6 +160,10 @@ impl Object for Generator {
         Enumerator::Iter(Box::new(Yielded(Arc::clone(self))))
     }
 
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_or_fail(f, &Value::from_dyn_object(Arc::clone(self)))
+    }
+
     fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
         None
     }
@@ -172,6 +184,10 @@ impl Object for View {
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         self.mapped_rev_enumerator(|view| Box::new(view.0.iter().cloned()))
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print_or_fail(f, &Value::from_dyn_object(Arc::clone(self)))
     }
 }
 
