@@ -7,6 +7,7 @@ well-formed documents; `reference` renders the others, or raises an error that n
 
 from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, core_dialect, texts_of
 from nanotok_ray.chat.conversation import layout, render, render_for_completion, shape_fault
+from nanotok_ray.chat.known_templates import with_blocks
 from nanotok_ray.chat.reference import (
     conversation_of,
     message_texts,
@@ -60,4 +61,5 @@ __all__ = [
     "texts_of",
     "tiled_image_tokens",
     "tiles_of",
+    "with_blocks",
 ]

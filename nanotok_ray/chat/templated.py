@@ -84,7 +84,7 @@ class PlainRenderer:
     ) -> None:
         """Store the settings."""
         self._tokenizer, self._special_text = tokenizer, special_text
-        self._dialect, self._template = dialect, ChatTemplate(settings)
+        self._dialect, self.template = dialect, ChatTemplate(settings)
         names = sorted(tokenizer.special_names, key=len, reverse=True)
         self._names = re.compile("|".join(map(re.escape, names)) or r"(?!)")
 
@@ -92,8 +92,8 @@ class PlainRenderer:
         """Return a conversation as the plain implementation renders it, or with its problem."""
         try:
             row, spelled = self._row(document)
-            rendered = self._template.conversation(row)
-            if not self._template.is_original and self._template.original(row) != rendered.text:
+            rendered = self.template.conversation(row)
+            if not self.template.is_original and self.template.original(row) != rendered.text:
                 raise SourceError("the template for training renders another text")
             ids, positions = self._tokenizer.recognized_with_offsets(rendered.text, between=_BREAK)
         except SplitError as error:
@@ -182,7 +182,7 @@ class TemplateRenderer(PlainRenderer):
         super().__init__(tokenizer, settings, dialect, special_text=special_text)
         self._tokenizer: TemplateTokenizer = tokenizer
         self._settings, self._metadata = settings, metadata_of(dialect)
-        self._core, self._anchors = self._template.core(), self._template.finder.anchors
+        self._core, self._anchors = self.template.core(), self.template.finder.anchors
 
     def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
         """Render conversations; one that cannot be rendered gets a problem and no exception."""

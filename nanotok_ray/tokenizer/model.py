@@ -120,6 +120,8 @@ class Model(IdTable):
     """Id of each special token by name, in the order of ids."""
     byte_order: bytes = field(default=IN_ORDER)
     """The bytes of ids 0..255; tokenizers of other tools can number them differently."""
+    beside: Mapping[str, bytes] = field(default_factory=dict, compare=False, hash=False)
+    """Files of the folder that the tokenizer was read from, such as its chat template, by name."""
     tokens: tuple[bytes, ...] = field(init=False, compare=False)
     """The bytes of every id that is not a special token."""
 

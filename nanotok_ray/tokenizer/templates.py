@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from nanotok_ray.chat import ChatTemplate, check_template
+from nanotok_ray.chat import ChatTemplate, check_template, with_blocks
 from nanotok_ray.errors import NanotokError, TemplateError
 from nanotok_ray.formats import TemplateSettings
 from nanotok_ray.recipe import AUTO, NANOCHAT, SPECIAL_TOKENS
@@ -32,8 +32,6 @@ def templates_of(model: Model | FileModel) -> dict[str, str]:
     Raises:
         TokenizerError: A file is damaged.
     """
-    if not isinstance(model, FileModel):
-        return {}
     templates: dict[str, str] = {}
     for name in (CONFIG_FILE, _JSON_FILE):
         if name in model.beside:
@@ -64,7 +62,7 @@ def token_variables(model: Model | FileModel) -> dict[str, str]:
     Raises:
         TokenizerError: A file is damaged.
     """
-    if not isinstance(model, FileModel):
+    if isinstance(model, Model) and not {_MAP_FILE, CONFIG_FILE} & {*model.beside}:
         return token_roles(model)
     variables: dict[str, str] = {}
     for name in (_MAP_FILE, CONFIG_FILE):
@@ -119,9 +117,10 @@ def template_settings(
             f"sentencepiece does not; name a folder with a tokenizer.json instead of "
             f"{SENTENCEPIECE_FILE}"
         )
+    text = _source(templates, template)
     settings = TemplateSettings(
-        text=_source(templates, template),
-        training_text=None if training_template is None else _file(training_template),
+        text=text,
+        training_text=with_blocks(text) if training_template is None else _file(training_template),
         special_tokens=token_variables(model),
         arguments=json.dumps(dict(arguments or {}), sort_keys=True),
         date=date,

@@ -108,7 +108,8 @@ class TokenizerFile:
                 f"{name} is neither a tokenizer.json nor a tekken.json: its keys are {keys:.200}"
             )
         try:
-            return model_of_contents(contents, name=name)
+            model = model_of_contents(contents, name=name)
+            return replace(model, beside=self.beside) if self.beside else model
         except TokenizerError:
             return from_tokenizer_json(contents, self.data, name=name, beside=self.beside)
 
