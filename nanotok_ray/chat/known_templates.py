@@ -44,16 +44,18 @@ _LLAMA_3: Edits = (
         "{{ content }}{% set turn = message['content'] | trim + '<|eot_id|>' %}" + _by_role("turn"),
     ),
 )
+_END, _ELSE = "{% endgeneration %}", "{% else %}{{ eos_token }}"
+_SAID = "message['content'] + '<|end|>\n'}}"
 _PHI_3: Edits = (
     (
-        "{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}",
-        "{{'<|assistant|>\n'}}{% generation %}"
-        + "{{ message['content'] + '<|end|>\n'}}{% endgeneration %}",
+        "{{'<|assistant|>\n' + " + _SAID,
+        "{{'<|assistant|>\n'}}{% generation %}{{ " + _SAID + _END,
     ),
     (
-        "{% else %}{{ eos_token }}",
-        "{% elif messages[-1]['role'] == 'assistant' %}"
-        + "{% generation %}{{ eos_token }}{% endgeneration %}{% else %}{{ eos_token }}",
+        _ELSE,
+        "{% elif messages[-1]['role'] == 'assistant' %}{% generation %}{{ eos_token }}"
+        + _END
+        + _ELSE,
     ),
 )
 _QWEN_2_5: Edits = (

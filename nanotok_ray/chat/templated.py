@@ -118,7 +118,7 @@ class PlainRenderer:
         Raises:
             SourceError: It is no conversation, or spells special tokens that are refused.
         """
-        row = row_of(value_of(document), self._dialect.name, tools=self._dialect.tools)
+        row = row_of(value_of(document, exact=True), self._dialect.name, tools=self._dialect.tools)
         texts = [*_strings([row.messages, row.tools])]
         spelled = [name for text in texts for name in self._names.findall(text)]
         if not spelled or self._special_text == RECOGNIZE:

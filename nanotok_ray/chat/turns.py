@@ -29,6 +29,7 @@ and those of its reasoning are `_MAX_MESSAGES` messages later."""
 
 _MAX_MESSAGES = 1 << 14
 _MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + 4 * _MAX_MESSAGES - 1)}]")
+_SHOWN = 30  # characters of a text in a message
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _USER: JsonObject = {"role": "user", "content": "Aq1"}
 _ANSWER: JsonObject = {"role": "assistant", "content": "Bz2"}
@@ -207,7 +208,12 @@ class TurnFinder:
                 answered, _ = self._template.render(messages[: number + 1], tools=tools)
             except SourceError as error:
                 raise SourceError(f"{why}without what follows, {error}") from None
-            if not text.startswith(answered) or not answered.startswith(asked):
+            if not answered.startswith(asked):
+                raise SourceError(
+                    f"{why}it does not continue the text that asks for it, which ends with "
+                    f"{asked[-_SHOWN:]!r}; name a template with blocks as training_template"
+                )
+            if not text.startswith(answered):
                 raise SourceError(f"{why}what comes before it depends on what follows")
             yield len(asked), len(answered)
 

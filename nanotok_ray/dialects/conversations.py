@@ -58,7 +58,7 @@ def row_of(value: object, dialect: str, *, tools: str | None = None) -> Row:
         _check_message(message, number)
     described = value.get(tools) if isinstance(value, dict) and tools is not None else None
     if isinstance(described, str):
-        described = value_of_text(described) if described.strip() else None
+        described = value_of_text(described, exact=True) if described.strip() else None
     if not isinstance(described, list | None):
         raise SourceError(f"field is not an array: {tools!r} is {kind_of(described)}")
     return Row(messages, described or None)
@@ -119,7 +119,7 @@ _TURN = ("from", "value")
 
 def _calls(said: str) -> Iterator[JsonObject]:
     """Yield the calls of a turn, which is the JSON of one or of an array of them."""
-    value = value_of_text(said)
+    value = value_of_text(said, exact=True)
     for call in value if isinstance(value, list) else [value]:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             raise SourceError(f"function_call has no name: {said!r:.80}")

@@ -21,10 +21,11 @@ def _integer(digits: str) -> int | float:
 
 
 _DECODER = json.JSONDecoder(parse_int=_integer)
+_EXACT_DECODER = json.JSONDecoder()
 
 
-def value_of(document: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return the value of a document.
+def value_of(document: bytes | bytearray, *, exact: bool = False) -> Any:  # noqa: ANN401 - of JSON
+    """Return the value of a document; `exact` keeps integers of more than 18 digits.
 
     >>> value_of(b'{"prompt": "hi", "tokens": [3]}')
     {'prompt': 'hi', 'tokens': [3]}
@@ -36,19 +37,21 @@ def value_of(document: bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSO
         text = document.decode()
     except UnicodeDecodeError as error:
         raise SourceError(f"invalid UTF-8: at byte {error.start}") from error
-    return value_of_text(text)
+    return value_of_text(text, exact=exact)
 
 
-def value_of_text(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return the value of a JSON text.
+def value_of_text(text: str, *, exact: bool = False) -> Any:  # noqa: ANN401 - of JSON
+    """Return the value of a JSON text, as `value_of` does.
 
     Raises:
         SourceError: The text is not JSON.
     """
     try:
-        return _DECODER.decode(text)
+        return (_EXACT_DECODER if exact else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         raise SourceError(f"invalid JSON: {error.msg} (char {error.pos})") from error
+    except ValueError as error:
+        raise SourceError(f"invalid JSON: {error}") from error
     except RecursionError as error:
         raise SourceError("invalid JSON: nested too deeply") from error
 
