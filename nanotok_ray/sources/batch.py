@@ -64,7 +64,7 @@ class Batch:
         )
 
 
-def hash64_of(raw: bytes | bytearray) -> int:
+def hash64_of(raw: bytes | bytearray | memoryview) -> int:
     """Return the hash64 of bytes without a copy of them."""
     data = np.frombuffer(raw, dtype=np.uint8)
     return int(_core.hash_documents(data, np.array([0, len(raw)], dtype=np.int64))[0])
@@ -77,39 +77,47 @@ class BatchBuilder:
         self._batch_documents = batch_documents
         self._with_document_ids = with_document_ids
         self._next_number = 0
-        self._documents: list[bytes | bytearray] = []
-        self._positions: list[int] = []
-        self._numbers: list[int] = []
         self._clear()
 
     def add(self, document: bytes | bytearray, *, position: int, id_text: bytes = b"") -> None:
         """Append a document."""
-        if self._with_document_ids:
-            self._document_ids.append(id_text)
-        self._documents.append(document)
-        self._positions.append(position)
-        self._numbers.append(self._next_number)
-        self._num_bytes += len(document)
-        self._num_entries += 1
-        self._next_number += 1
+        one, ids = Documents.from_bytes([document]), Documents.from_bytes([id_text])
+        self.add_some(one, np.array([position], dtype=np.int64), ids=ids, first=0, stop=1)
 
-    def add_some(self, documents: Documents, positions: NDArray[np.int64], *, first: int) -> int:
-        """Append documents from number `first` on, as many as fit; return the next number."""
-        self._gather()
+    def add_some(
+        self,
+        documents: Documents,
+        positions: NDArray[np.int64],
+        *,
+        ids: Documents | None,
+        first: int,
+        stop: int,
+    ) -> int:
+        """Append documents from `first` to `stop`, as many as fit; return the next one."""
         offsets = documents.offsets
         end = offsets[first] + MAX_BATCH_BYTES - self._num_bytes
-        stop = max(first + 1, int(np.searchsorted(offsets, end)))
-        stop = min(stop, first + self._batch_documents - self._num_entries, len(documents))
+        filled = max(first + 1, int(np.searchsorted(offsets, end)))
+        stop = min(filled, first + self._batch_documents - self._num_entries, stop)
         part = documents.part(first, stop)
-        numbers = np.arange(self._next_number, self._next_number + stop - first, dtype=np.int64)
-        self._parts.append((part, positions[first:stop], numbers))
+        self._documents.append(part)
+        self._positions.append(positions[first:stop])
+        self._numbers.append(
+            np.arange(self._next_number, self._next_number + stop - first, dtype=np.int64)
+        )
+        if ids is not None:
+            self._document_ids.append(ids.part(first, stop))
         self._num_entries += stop - first
         self._num_bytes += part.num_bytes
         self._next_number += stop - first
         return stop
 
     def set_aside(
-        self, raw: bytes | bytearray, *, position: int, reason: str, id_text: bytes = b""
+        self,
+        raw: bytes | bytearray | memoryview,
+        *,
+        position: int,
+        reason: str,
+        id_text: bytes = b"",
     ) -> None:
         """Add bytes that are not a usable document."""
         document_id = id_text.decode() or None
@@ -147,35 +155,17 @@ class BatchBuilder:
 
     def take(self) -> Batch:
         """Return the batch, and start an empty one."""
-        self._gather()
-        documents, positions, numbers = zip(*self._parts, strict=True)
-        is_one = len(self._parts) == 1
+        nothing = np.empty(0, dtype=np.int64)
         batch = Batch(
-            documents=documents[0] if is_one else Documents.joined(documents),
-            positions=np.concatenate(positions),
-            numbers=np.concatenate(numbers),
+            documents=_joined(self._documents),
+            positions=np.concatenate([nothing, *self._positions]),
+            numbers=np.concatenate([nothing, *self._numbers]),
             bad=tuple(self._bad),
             blank=self._blank,
-            document_ids=Documents.from_bytes(self._document_ids)
-            if self._with_document_ids
-            else None,
+            document_ids=_joined(self._document_ids) if self._with_document_ids else None,
         )
         self._clear()
         return batch
-
-    def _gather(self) -> None:
-        """Join the documents that were added one by one."""
-        if self._documents or not self._parts:
-            self._parts.append(
-                (
-                    Documents.from_bytes(self._documents),
-                    np.array(self._positions, dtype=np.int64),
-                    np.array(self._numbers, dtype=np.int64),
-                )
-            )
-            self._documents = []
-            self._positions = []
-            self._numbers = []
 
     def _note(
         self,
@@ -201,12 +191,16 @@ class BatchBuilder:
         self._next_number += 1
 
     def _clear(self) -> None:
-        self._documents = []
-        self._parts: list[tuple[Documents, NDArray[np.int64], NDArray[np.int64]]] = []
+        self._documents: list[Documents] = []
+        self._document_ids: list[Documents] = []
+        self._positions: list[NDArray[np.int64]] = []
+        self._numbers: list[NDArray[np.int64]] = []
         self._num_entries = 0
-        self._document_ids: list[bytes] = []
-        self._positions = []
-        self._numbers = []
         self._bad: list[BadDocument] = []
         self._blank = 0
         self._num_bytes = 0
+
+
+def _joined(parts: list[Documents]) -> Documents:
+    """Return one part as it is: a long document is not copied."""
+    return parts[0] if len(parts) == 1 else Documents.joined(parts or [Documents.from_bytes([])])

@@ -1,128 +1,114 @@
-"""One line of JSON: its text or its conversation, or the reason why it has none."""
+"""Lines of text and of JSON: their documents and ids, or the reasons why they have none."""
 
 import json
-import re
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from nanotok_ray import _core
-from nanotok_ray.documents import to_utf8
+from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.sources.stored import invalid_at
 
-LONG_LINE_BYTES = 16 << 20
-"""Longer lines are parsed with less memory."""
+LONG_LINE_BYTES: Final = 16 << 20
+"""Why a longer line is not JSON is said by the core: Python needs far more memory for it."""
 
-_MAX_LONG_STRINGS = 64
-_ESCAPE = rb"\\(?:u[0-9a-fA-F]{4}|.)"  # begins with a byte that is found fast
-_ESCAPES = re.compile(_ESCAPE + b"(?:" + _ESCAPE + b"){0,4095}", re.DOTALL)
-_CONTROL = re.compile(rb"[\x00-\x1f]")
-_SIMPLE = {
-    rb"\n": b"\n",
-    rb"\"": b'"',
-    rb"\\": b"\\",
-    rb"\t": b"\t",
-    rb"\r\n": b"\r\n",
-}  # for speed
-_BACKSLASH = ord("\\")
+MAX_VALUES: Final = 1 << 22
+"""Maximum number of values of a document of JSON, since each can take 150 bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Skeleton:
-    """A line in which each long string is replaced by a string of a unique length of `x`."""
+class Rejected:
+    """The reason why bytes are not a document: a kind and, after a colon, the details."""
 
-    text: str
-    strings: tuple[tuple[int, int], ...]
-    """Start and end of the content of each long string in the line."""
-    shortest: int
-    """Long string n is replaced by `shortest + n` characters; no other string has that length."""
-
-    def bounds_of(self, value: str) -> tuple[int, int] | None:
-        """Return the position of a long string in the line, or None for another value."""
-        return self.strings[len(value) - self.shortest] if len(value) >= self.shortest else None
+    reason: str
 
 
-def skeleton_of(line: bytes | bytearray, *, shortest: int | None = None) -> Skeleton:
-    """Return the skeleton of a line of valid UTF-8.
+Others = dict[int, tuple[bytes | Rejected, bytes]]
+"""By the index of a line: its document or the reason why it has none, and its id."""
 
-    >>> skeleton_of(b'{"text": "hello"}', shortest=5).text
-    '{"text": "xxxxx"}'
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ReadLines:
+    """The documents of lines."""
+
+    documents: Documents
+    ids: Documents | None = None
+    """The ids, empty for a line without one; None if no ids are read."""
+    others: Others
+    """The lines for which the above is not valid."""
+
+
+def read_text(lines: Documents) -> ReadLines:
+    r"""Return lines of text unchanged; a line that is not UTF-8 is rejected.
+
+    >>> read_text(Documents.from_bytes([b"a", b"b\xff"])).others
+    {1: (Rejected(reason='invalid UTF-8: at byte 1'), b'')}
     """
-    min_bytes = max(len(line) // _MAX_LONG_STRINGS, 1) if shortest is None else shortest
-    strings: list[tuple[int, int]] = []
-    reduced, copied, opening = bytearray(), 0, line.find(b'"')
-    while opening >= 0:
-        end = _closing_quote(line, opening + 1)
-        if end - opening - 1 >= min_bytes:
-            reduced += line[copied : opening + 1] + b"x" * (min_bytes + len(strings))
-            strings.append((opening + 1, end))
-            copied = end
-        opening = line.find(b'"', end + 1) if end < len(line) else -1
-    reduced += line[copied:]
-    return Skeleton(text=reduced.decode(), strings=tuple(strings), shortest=min_bytes)
+    return ReadLines(documents=lines, others=_not_utf8(lines))
 
 
-def decode_string(line: bytes | bytearray, start: int, end: int) -> bytearray:
-    r"""Return the UTF-8 of the bytes between the quotes of a JSON string, as `to_utf8` does.
+def read_json(lines: Documents, *, field: str | None, id_field: str | None) -> ReadLines:
+    """Return a string field of each line of JSON as UTF-8; lines can end with a line break.
 
-    Raises:
-        json.JSONDecodeError: The string contains an invalid escape or a control character.
+    Without a field, the documents are the lines, which are objects or arrays; with neither field
+    nor id, they are not parsed. The chat package checks their content.
 
-    >>> decode_string(rb'"a\u00e9"', 1, 8).decode()
-    'aé'
+    >>> lines = Documents.from_bytes([b'{"text": "hello", "id": 7}', b"[]"])
+    >>> read = read_json(lines, field="text", id_field="id")
+    >>> list(read.documents), list(read.ids), read.others
+    ([b'hello', b''], [b'7', b''], {1: (Rejected(reason='not an object: an array'), b'')})
     """
-    if control := _CONTROL.search(line, start, end):
-        raise json.JSONDecodeError("Invalid control character at", "", control.start())
-    text, position, half = bytearray(), start, ""
-    for run in _ESCAPES.finditer(line, start, end):
-        if run.start() > position:
-            text += to_utf8(half) + line[position : run.start()]
-            half = ""
-        position = run.end()
-        if not half and (simple := _SIMPLE.get(run[0])):
-            text += simple
+    others = _with_many_values(lines)
+    if field is None and id_field is None:
+        return ReadLines(documents=lines, others=_not_utf8(lines) | others)
+    texts, text_offsets, ids, id_offsets, problems = _core.json_rows(
+        lines.data, lines.offsets, field=field, id_field=id_field
+    )
+    documents = lines if field is None else Documents(data=texts, offsets=text_offsets)
+    document_ids = None if id_field is None else Documents(data=ids, offsets=id_offsets)
+    for index, problem, detail in problems:
+        if index in others:
             continue
-        decoded = half + _decode_escapes(run)
-        half = decoded[-1] if "\ud800" <= decoded[-1] < "\udc00" else ""
-        text += to_utf8(decoded[: len(decoded) - len(half)])
-    text += to_utf8(half)
-    with memoryview(line) as view:
-        text += view[position:end]
-    return text
+        line = _line_of(lines, index)
+        if problem == "declined" or (problem == "json" and len(line) <= LONG_LINE_BYTES):
+            others[index] = by_python(_without_break(line), field=field, id_field=id_field)
+        else:
+            id_text = b"" if document_ids is None else document_ids[index]
+            others[index] = _rejected(problem, detail, field=field), id_text
+    return ReadLines(documents=documents, ids=document_ids, others=others)
 
 
-def _decode_escapes(run: "re.Match[bytes]") -> str:
-    try:
-        return str(json.loads(f'"{run[0].decode()}"'))
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise json.JSONDecodeError("Invalid escape", "", run.start()) from None
+def _line_of(lines: Documents, index: int) -> memoryview:
+    """Return a line, which is not copied."""
+    return lines.data[lines.offsets[index] : lines.offsets[index + 1]].data
 
 
-def _closing_quote(line: bytes | bytearray, start: int) -> int:
-    """Return the position of the quote that ends a string, or the length of the line."""
-    end = line.find(b'"', start)
-    while end >= 0:
-        backslashes = end
-        while backslashes > start and line[backslashes - 1] == _BACKSLASH:
-            backslashes -= 1
-        if (end - backslashes) % 2 == 0:
-            return end
-        end = line.find(b'"', end + 1)
-    return len(line)
+def _without_break(line: memoryview) -> bytes:
+    content, line_break, _ = bytes(line).partition(b"\n")
+    return content.removesuffix(b"\r") if line_break else content
 
 
-Raw = bytes | bytearray
-"""A line or a document; a bytearray was joined from several blocks, and is not copied again."""
+def _not_utf8(lines: Documents) -> Others:
+    if _core.is_utf8(lines.data, lines.offsets):  # nearly always
+        return {}
+    positions = [invalid_at(_line_of(lines, index)) for index in range(len(lines))]
+    return {
+        index: (Rejected(invalid_utf8(position)), b"")
+        for index, position in enumerate(positions)
+        if position is not None
+    }
 
-_NAMES = {
-    dict: "an object",
-    list: "an array",
-    str: "a string",
-    bool: "a boolean",
-    float: "a number",
-}
+
+def _with_many_values(lines: Documents) -> Others:
+    long = np.flatnonzero(np.diff(lines.offsets) > MAX_VALUES).tolist()  # nearly never any
+    reasons = [too_many_values(_line_of(lines, index)) for index in long]
+    return {
+        index: (Rejected(reason), b"")
+        for index, reason in zip(long, reasons, strict=True)
+        if reason is not None
+    }
 
 
 class Integer(str):
@@ -131,17 +117,74 @@ class Integer(str):
     __slots__ = ()
 
 
-_NAMES[Integer] = "a number"
-_ID_DECODER = json.JSONDecoder(parse_int=Integer)
-# Numbers are never used; parsed as floats, they may have any length, unlike as ints.
-_DECODER = json.JSONDecoder(parse_int=float)
+_DECODER = json.JSONDecoder(parse_int=Integer)
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The reason why bytes are not a document: a kind and, after a colon, the details."""
+def by_python(
+    line: bytes, *, field: str | None, id_field: str | None
+) -> tuple[bytes | Rejected, bytes]:
+    """Return document and id of a line of JSON by Python; without a field, the line unchanged.
 
-    reason: str
+    It reads what the core declines, such as NaN, and says why a line is not JSON.
+
+    >>> by_python(b'{"text": "hello", "id": 7, "n": NaN}', field="text", id_field="id")
+    (b'hello', b'7')
+    """
+    try:
+        value = _DECODER.decode(line.decode())
+    except UnicodeDecodeError as error:
+        return Rejected(invalid_utf8(error.start)), b""
+    except json.JSONDecodeError as error:
+        return Rejected(f"invalid JSON: {error.msg} (char {error.pos})"), b""
+    except RecursionError:
+        return Rejected("invalid JSON: nested too deeply"), b""
+    identifier = value.get(id_field) if isinstance(value, dict) else None
+    id_text = to_utf8(identifier) if isinstance(identifier, str) else b""
+    is_whole = field is None and isinstance(value, dict | list)
+    return line if is_whole else _text_in(value, field), id_text
+
+
+def _text_in(value: object, field: str | None) -> bytes | Rejected:
+    if field is None or not isinstance(value, dict):
+        return _not_an_object(_kind_of(value), field=field)
+    if field not in value:
+        return Rejected(f"field is missing: {field!r}")
+    text = value[field]
+    return to_utf8(text) if type(text) is str else _not_text(_kind_of(text), field)
+
+
+def _rejected(problem: str, detail: int, *, field: str | None) -> Rejected:
+    """Return the reason for a problem of the core."""
+    if problem == "utf8":
+        return Rejected(invalid_utf8(detail))
+    if problem == "json":
+        return Rejected(f"invalid JSON: at byte {detail}")
+    if problem == "missing":
+        return Rejected(f"field is missing: {field!r}")
+    kind = _KINDS.get(chr(detail), "a number")
+    return _not_text(kind, field) if problem == "field kind" else _not_an_object(kind, field=field)
+
+
+_KINDS = {"{": "an object", "[": "an array", '"': "a string", "n": "null"}
+_KINDS |= dict.fromkeys("tf", "a boolean")
+"""The kinds of values by their first characters; others are numbers."""
+_FIRST = {dict: "{", list: "[", str: '"', bool: "t", type(None): "n"}
+
+
+def _kind_of(value: object) -> str:
+    return _KINDS.get(_FIRST.get(type(value), "0"), "a number")
+
+
+def _not_an_object(kind: str, *, field: str | None) -> Rejected:
+    if field is None:
+        return Rejected(f"not an object or array: {kind}")
+    return Rejected(f"not an object: {kind}")
+
+
+def _not_text(kind: str, field: str | None) -> Rejected:
+    if kind == "null":
+        return Rejected(f"field is null: {field!r}")
+    return Rejected(f"field is not a string: {field!r} is {kind}")
 
 
 def too_large(size: str, *, limit: int) -> str:
@@ -153,11 +196,7 @@ def too_large(size: str, *, limit: int) -> str:
     return f"too large: {size}, limits.max_document_bytes = {limit}"
 
 
-MAX_VALUES: Final = 1 << 22
-"""Maximum number of values of a document of JSON, since each can take 150 bytes of memory."""
-
-
-def too_many_values(document: Raw | pa.Buffer) -> str | None:
+def too_many_values(document: bytes | memoryview | pa.Buffer) -> str | None:
     """Return the reason for a document of JSON with more than `MAX_VALUES` values, or None.
 
     >>> too_many_values(b'{"text": "hello"}') is None
@@ -174,137 +213,6 @@ def too_many_values(document: Raw | pa.Buffer) -> str | None:
 def invalid_utf8(position: int) -> str:
     """Return the reason for a document whose byte at `position` is not UTF-8."""
     return f"invalid UTF-8: at byte {position}"
-
-
-def check_text(line: Raw) -> Raw | Rejected:
-    r"""Return bytes of valid UTF-8 unchanged, or the reason for others.
-
-    >>> check_text(b"ab\xff")
-    Rejected(reason='invalid UTF-8: at byte 2')
-    """
-    position = invalid_at(line)
-    return line if position is None else Rejected(invalid_utf8(position))
-
-
-def text_and_id(line: Raw, *, field: str, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
-    """Return a string field and the id as UTF-8; the id is empty if it is missing.
-
-    >>> text_and_id(b'{"text": "hello", "id": 7}', field="text", id_field="id")
-    (b'hello', b'7')
-    """
-    if len(line) > MAX_VALUES:  # nearly never
-        if many := too_many_values(line):
-            return Rejected(many), b""
-        if len(line) > LONG_LINE_BYTES:
-            return text_and_id_of_long(line, field=field, id_field=id_field)
-    value = _parse(line, with_id=id_field is not None)
-    if isinstance(value, Rejected):
-        return value, b""
-    text = _field_of(value, field)
-    document = text if isinstance(text, Rejected) else to_utf8(text)
-    return document, b"" if id_field is None else to_utf8(_id_of(value, id_field))
-
-
-def text_and_id_of_long(
-    line: Raw, *, field: str, id_field: str | None = None, shortest: int | None = None
-) -> tuple[Raw | Rejected, bytes]:
-    """Return the same as `text_and_id`, more slowly, with memory only for the line and its text.
-
-    Strings of at least `shortest` bytes are long; None: a length that few strings have.
-    """
-    if isinstance(checked := check_text(line), Rejected):
-        return checked, b""
-    skeleton = skeleton_of(line, shortest=shortest)
-    value = _parse_text(skeleton.text, with_id=id_field is not None, with_position=False)
-    if isinstance(value, Rejected):
-        return value, b""
-    text, id_text = _field_of(value, field), _id_of(value, id_field)
-    wanted = {
-        string: None if isinstance(string, Integer) else skeleton.bounds_of(string)
-        for string in (text, id_text)
-        if isinstance(string, str)
-    }
-    decoded_strings: dict[tuple[int, int], bytearray] = {}
-    for bounds in skeleton.strings:  # all: an invalid one makes the line invalid
-        try:
-            decoded = decode_string(line, *bounds)
-        except json.JSONDecodeError as error:
-            return Rejected(f"invalid JSON: {error.msg}"), b""
-        if bounds in wanted.values():
-            decoded_strings[bounds] = decoded
-
-    def bytes_of(string: str) -> Raw:
-        bounds = wanted[string]
-        return to_utf8(string) if bounds is None else decoded_strings[bounds]
-
-    return text if isinstance(text, Rejected) else bytes_of(text), bytes(bytes_of(id_text))
-
-
-def _field_of(value: object, field: str) -> str | Rejected:
-    """Return a string field of a JSON value, or the reason why there is none."""
-    if type(value) is dict and type(text := value.get(field)) is str:
-        return text  # nearly always
-    if not isinstance(value, dict):
-        return Rejected(f"not an object: {_name(value)}")
-    if field not in value:
-        return Rejected(f"field is missing: {field!r}")
-    text = value[field]
-    if text is None:
-        return Rejected(f"field is null: {field!r}")
-    if not isinstance(text, str) or isinstance(text, Integer):
-        return Rejected(f"field is not a string: {field!r} is {_name(text)}")
-    return text
-
-
-def _id_of(value: object, field: str | None) -> str:
-    identifier = value.get(field) if isinstance(value, dict) and field is not None else None
-    return identifier if isinstance(identifier, str) else ""
-
-
-def conversation_and_id(line: Raw, *, id_field: str | None) -> tuple[Raw | Rejected, bytes]:
-    """Return a line that is a JSON object or array unchanged, and the id of an object.
-
-    The chat package checks the content of conversations.
-    """
-    if many := too_many_values(line):
-        return Rejected(many), b""
-    value = _parse(line, with_id=id_field is not None)
-    if isinstance(value, Rejected):
-        return value, b""
-    if not isinstance(value, dict | list):
-        return Rejected(f"not an object or array: {_name(value)}"), b""
-    return line, to_utf8(_id_of(value, id_field))
-
-
-def _parse(line: Raw, *, with_id: bool) -> Any:  # noqa: ANN401 - whatever JSON holds
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        return Rejected(invalid_utf8(error.start))
-    return _parse_text(text, with_id=with_id)
-
-
-def _parse_text(text: str, *, with_id: bool, with_position: bool = True) -> Any:  # noqa: ANN401
-    decoder = _ID_DECODER if with_id else _DECODER
-    try:
-        value, end = decoder.raw_decode(text)  # like `decode` without surrounding space
-        if end == len(text):
-            return value
-    except json.JSONDecodeError:
-        pass  # `decode` raises the error, unless it was caused by that space
-    except RecursionError:
-        return Rejected("invalid JSON: nested too deeply")
-    try:
-        return decoder.decode(text)
-    except json.JSONDecodeError as error:
-        position = f" (char {error.pos})" if with_position else ""
-        return Rejected(f"invalid JSON: {error.msg}{position}")
-    except RecursionError:
-        return Rejected("invalid JSON: nested too deeply")
-
-
-def _name(value: object) -> str:
-    return "null" if value is None else _NAMES[type(value)]
 
 
 Shape = Literal["array", "spread"]

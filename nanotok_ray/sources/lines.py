@@ -1,26 +1,24 @@
 """Documents of line files, JSON lines and plain lines, in blocks of whole lines."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import BinaryIO
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents, offsets_of
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.json_lines import (
-    Raw,
+    BOM,
+    ReadLines,
     Rejected,
-    check_text,
-    conversation_and_id,
-    text_and_id,
+    read_json,
+    read_text,
     too_large,
-    too_many_values,
 )
 from nanotok_ray.sources.stored import (
     DecodedStream,
@@ -116,73 +114,85 @@ class LineBlocks:
 
 
 _LINE_FEED, _CARRIAGE_RETURN, _SPACE = b"\n\r "
+_WHITE = re.compile(rb"\s*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PlainLines:
+class Lines:
     """The lines of a block that are not blank."""
 
-    documents: Documents
+    data: NDArray[np.uint8]
+    """The block."""
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    """Where each line starts in the block and where it ends, without its line break."""
     positions: NDArray[np.int64]
-    """Position of each line in the block."""
+    """Position of each line in the file."""
     blank: int
     """Number of blank lines."""
 
+    def __len__(self) -> int:
+        return len(self.starts)
 
-def split_plain(block: bytes, *, max_line_bytes: int, is_json: bool = False) -> PlainLines | None:
-    r"""Return the lines of a block that ends with a line break.
+    def line(self, index: int) -> memoryview:
+        """Return a line, which is not copied."""
+        return self.data[self.starts[index] : self.stops[index]].data
 
-    A blank line is empty; in JSON it can also contain white space. Return None if a line has more
-    than `max_line_bytes` bytes or is not UTF-8.
+    def alone(self) -> Documents:
+        """Return the lines without line breaks; a single one is not copied."""
+        if len(self) == 1:
+            return Documents(data=self.data, offsets=np.concatenate([self.starts, self.stops]))
+        gaps = np.concatenate([[0], self.stops]), np.concatenate([self.starts, [len(self.data)]])
+        starts, stops = (bounds[gaps[0] < gaps[1]] for bounds in gaps)
+        is_kept = np.ones(len(self.data), dtype=bool)
+        is_kept[starts] = is_kept[stops - 1] = False  # nearly always all of the gap
+        for gap in np.flatnonzero(stops - starts > len(_LINE_BREAK)):
+            is_kept[starts[gap] : stops[gap]] = False
+        return Documents(data=self.data[is_kept], offsets=offsets_of(self.stops - self.starts))
 
-    >>> lines = split_plain(b"one\r\n\n2\n", max_line_bytes=3)
-    >>> list(lines.documents), lines.positions.tolist(), lines.blank
-    ([b'one', b'2'], [0, 6], 1)
+    def with_breaks(self) -> Documents:
+        """Return the lines, each with all white space up to the next one; none is copied."""
+        if len(self) == 1:
+            return self.alone()
+        ends = np.array([len(self.data)] if len(self) else [0])
+        return Documents(data=self.data, offsets=np.concatenate([self.starts, ends]))
+
+
+def split_lines(block: bytes | bytearray, *, position: int, is_json: bool = False) -> Lines:
+    r"""Return the lines of a block at a position of a file: bytes that end with a line break.
+
+    A bytearray is one line. A blank line is empty; in JSON it can also contain white space. A byte
+    order mark at the start of the file is removed.
+
+    >>> lines = split_lines(b"one\r\n\n2\n", position=5)
+    >>> list(lines.alone()), lines.positions.tolist(), lines.blank
+    ([b'one', b'2'], [5, 11], 1)
     """
     data = np.frombuffer(block, dtype=np.uint8)
-    ends = np.flatnonzero(data == _LINE_FEED)
+    if isinstance(block, bytearray):
+        ends = np.array([len(data) - block.endswith(b"\n")])
+    else:
+        ends = np.flatnonzero(data == _LINE_FEED)
     starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1] + 1])
-    has_return = (ends > starts) & (data[ends - 1] == _CARRIAGE_RETURN)
-    lengths = ends - starts - has_return
-    if lengths.max() > max_line_bytes:
-        return None
-    is_text = np.ones(len(data), dtype=bool)
-    is_text[ends] = False
-    is_text[ends[has_return] - 1] = False
-    filled = lengths > 0
-    if is_json:
-        for number in _white(block, data, starts, filled):
-            filled[number] = False
-            is_text[starts[number] : ends[number]] = False
-    lengths = lengths[filled]
-    documents = Documents(data=data[is_text], offsets=offsets_of(lengths))
-    try:
-        documents.to_arrow().validate(full=True)
-    except pa.ArrowInvalid:
-        return None
-    blank = len(filled) - len(lengths)
-    return PlainLines(documents=documents, positions=starts[filled], blank=blank)
+    positions = starts + position
+    starts[0] += len(BOM) * (position == 0 and block.startswith(BOM))
+    stops = ends - ((ends > starts) & (data[ends - 1] == _CARRIAGE_RETURN))
+    filled = stops > starts
+    if is_json:  # few lines begin with white space
+        for number in np.flatnonzero(filled)[data[starts[filled]] <= _SPACE].tolist():
+            is_white = _WHITE.fullmatch(block, int(starts[number]), int(stops[number]))
+            filled[number] = is_white is None
+    return Lines(
+        data=data,
+        starts=starts[filled],
+        stops=stops[filled],
+        positions=positions[filled],
+        blank=int(np.count_nonzero(~filled)),
+    )
 
 
-def _white(
-    block: bytes, data: NDArray[np.uint8], starts: NDArray[np.int64], filled: NDArray[np.bool_]
-) -> list[int]:
-    """Return the indexes of non-empty lines of only white space; few lines begin with it."""
-    may_be = np.flatnonzero(filled & (data[starts] <= _SPACE))
-    return [number for number in may_be.tolist() if _is_white(block, int(starts[number]))]
-
-
-def _is_white(block: bytes, start: int) -> bool:
-    return block[start : block.index(b"\n", start)].isspace()
-
-
-_BOM = b"\xef\xbb\xbf"
-
-_Parser = Callable[[Raw], tuple[Raw | Rejected, bytes]]
-"""Called with a line; returns its document and its id, which can be empty."""
-Blocks = Iterator[tuple[int, Raw | LongLine]]
-"""Position of the first line, and whole lines."""
-_Lines = Iterator[tuple[int, Raw | LongLine | PlainLines]]
+Blocks = Iterator[tuple[int, bytes | bytearray | LongLine]]
+"""Position of the first line, and whole lines, as `LineBlocks` returns them."""
 
 
 def read_lines(piece: Piece, rules: DocumentRules, account: ReadAccount) -> Iterator[Batch]:
@@ -207,117 +217,83 @@ def lines_to_batches(
     blocks: Blocks, builder: BatchBuilder, rules: DocumentRules, *, is_json: bool
 ) -> Iterator[Batch]:
     """Yield the documents of blocks of lines; `blocks` can add a tail to `builder`."""
-    max_bytes = rules.max_document_bytes
-    parse = _parser(rules, is_json=is_json)
-    is_unchanged = parse in {_unchanged_line, _unchanged_json}
-    is_blank = _is_blank_json if is_json else _is_empty
-    for position, line in _lines(
-        blocks, plain=max_bytes if is_unchanged else None, is_json=is_json
-    ):
-        if isinstance(line, PlainLines):
-            builder.skip_blank(line.blank)
-            index, positions = 0, line.positions + position
-            while index < len(line.documents):
-                index = builder.add_some(line.documents, positions, first=index)
-                if builder.is_full:
-                    yield builder.take()
-            continue
-        if is_blank(line):
-            builder.skip_blank()
-            continue
-        _add(builder, line, position=position, parse=parse, max_bytes=max_bytes)
-        if builder.is_full:
-            line = b""  # noqa: PLW2901 - only the batch holds on to what is large
-            yield builder.take()
+    for position, block in blocks:
+        batches = list(_batches(block, position, builder, rules, is_json=is_json))
+        block = b""  # noqa: PLW2901 - only the batch holds on to what is large
+        while batches:
+            yield batches.pop(0)
     if not builder.is_empty:
         yield builder.take()
 
 
-def _add(
-    builder: BatchBuilder, line: Raw | LongLine, *, position: int, parse: _Parser, max_bytes: int
+def _batches(
+    block: bytes | bytearray | LongLine,
+    position: int,
+    builder: BatchBuilder,
+    rules: DocumentRules,
+    *,
+    is_json: bool,
+) -> Iterator[Batch]:
+    """Yield the batches that a block fills."""
+    if isinstance(block, LongLine):
+        reason = too_large(f"{block.num_bytes} bytes", limit=rules.max_document_bytes)
+        builder.set_aside_unread(block.num_bytes, position=position, reason=reason)
+    elif is_json and block.isspace():
+        builder.skip_blank(block.count(b"\n") + (not block.endswith(b"\n")))
+    else:
+        lines = split_lines(block, position=position, is_json=is_json)
+        builder.skip_blank(lines.blank)
+        yield from _added(builder, lines, _read(lines, rules, is_json=is_json), rules)
+    if builder.is_full:
+        yield builder.take()
+
+
+def _read(lines: Lines, rules: DocumentRules, *, is_json: bool) -> ReadLines:
+    if not is_json:
+        return read_text(lines.alone())
+    is_text = rules.kind == "text"
+    return read_json(
+        lines.with_breaks() if is_text else lines.alone(),
+        field=rules.column if is_text else None,
+        id_field=rules.id_column,
+    )
+
+
+def _added(
+    builder: BatchBuilder, lines: Lines, read: ReadLines, rules: DocumentRules
+) -> Iterator[Batch]:
+    """Add the documents of lines, quarantine the other lines, and yield full batches."""
+    limit = rules.max_document_bytes
+    large = np.flatnonzero(lines.stops - lines.starts > limit).tolist()
+    start = 0
+    for other in [*sorted({*read.others, *large}), len(lines)]:
+        while start < other:
+            start = builder.add_some(
+                read.documents, lines.positions, ids=read.ids, first=start, stop=other
+            )
+            if builder.is_full:
+                yield builder.take()
+        if other < len(lines):
+            _add_other(builder, lines, other, read, limit=limit)
+            if builder.is_full:
+                yield builder.take()
+        start = other + 1
+
+
+def _add_other(
+    builder: BatchBuilder, lines: Lines, index: int, read: ReadLines, *, limit: int
 ) -> None:
-    """Add the document of a line, or quarantine the line."""
-    if isinstance(line, LongLine) or len(line) > max_bytes:
-        size = line.num_bytes if isinstance(line, LongLine) else len(line)
-        reason = too_large(f"{size} bytes", limit=max_bytes)
-        builder.set_aside_unread(size, position=position, reason=reason)
+    """Add the document of a line that Python has read, or quarantine the line."""
+    line, position = lines.line(index), int(lines.positions[index])
+    if len(line) > limit:
+        reason = too_large(f"{len(line)} bytes", limit=limit)
+        builder.set_aside_unread(len(line), position=position, reason=reason)
         return
-    document, id_text = parse(line)
+    document, id_text = read.others[index]
     if isinstance(document, Rejected):
         builder.set_aside(line, position=position, reason=document.reason, id_text=id_text)
     else:
         builder.add(document, position=position, id_text=id_text)
-
-
-def _unchanged_line(line: Raw) -> tuple[Raw | Rejected, bytes]:
-    """Return a line of text unchanged."""
-    return check_text(line), b""
-
-
-def _unchanged_json(line: Raw) -> tuple[Raw | Rejected, bytes]:
-    """Return a line of JSON unchanged, which the caller parses."""
-    many = too_many_values(line)
-    return check_text(line) if many is None else Rejected(many), b""
-
-
-def _parser(rules: DocumentRules, *, is_json: bool) -> _Parser:
-    if not is_json:
-        return _unchanged_line
-    if rules.kind == "text":
-        return partial(text_and_id, field=rules.column, id_field=rules.id_column)
-    if rules.id_column is None:
-        return _unchanged_json
-    return partial(conversation_and_id, id_field=rules.id_column)
-
-
-def _is_blank_json(line: Raw | LongLine) -> bool:
-    return not line or (not isinstance(line, LongLine) and line.isspace())
-
-
-def _is_empty(line: Raw | LongLine) -> bool:
-    return not line
-
-
-def _lines(blocks: Blocks, *, plain: int | None, is_json: bool) -> _Lines:
-    """Yield position and content of each line; plain lines, up to `plain` bytes, in blocks."""
-    for start, block in blocks:
-        if isinstance(block, LongLine | bytearray):
-            only, block = [_content(block, position=start)], b""  # noqa: PLW2901 - not held here
-            yield start, only.pop()
-            continue
-        if plain is not None and start > 0:
-            lines = split_plain(block, max_line_bytes=plain, is_json=is_json)
-            if lines is not None:
-                yield start, lines
-                continue
-        if is_json and block.isspace():
-            yield start, _blank_lines(block)
-            continue
-        position = start
-        for line in block.split(b"\n"):
-            if position - start < len(block):  # nothing follows the last line break
-                yield position, _content(line, position=position)
-            position += len(line) + 1
-
-
-def _blank_lines(block: bytes) -> PlainLines:
-    """Return the lines of a block of white space; its last line can lack a line break."""
-    blank = block.count(b"\n") + (not block.endswith(b"\n"))
-    nothing = np.empty(0, dtype=np.int64)
-    return PlainLines(documents=Documents.from_bytes([]), positions=nothing, blank=blank)
-
-
-def _content(line: Raw | LongLine, *, position: int) -> Raw | LongLine:
-    """Remove the line break, one carriage return, and the byte order mark of the file."""
-    if isinstance(line, LongLine):
-        return line
-    if isinstance(line, bytearray):  # the methods below would copy it
-        del line[len(line) - line.endswith(b"\n") :]
-        del line[len(line) - line.endswith(b"\r") :]
-        del line[: len(_BOM) * (position == 0 and line.startswith(_BOM))]
-        return line
-    line = line.removesuffix(b"\r")
-    return line.removeprefix(_BOM) if position == 0 else line
 
 
 def _read_range(piece: Piece, _: BatchBuilder, account: ReadAccount, max_line_bytes: int) -> Blocks:

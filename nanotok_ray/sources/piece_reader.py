@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from nanotok_ray.errors import SourceError
 from nanotok_ray.sources.batch import Batch, BatchBuilder
 from nanotok_ray.sources.files import DocumentRules, Piece
-from nanotok_ray.sources.json_lines import Rejected, check_text, too_large
+from nanotok_ray.sources.json_lines import invalid_utf8, too_large
 from nanotok_ray.sources.lines import read_lines
 from nanotok_ray.sources.parquet import read_row_groups
-from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile
+from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, invalid_at
 from nanotok_ray.storage import unreadable
 
 _BLOCK_BYTES = 1 << 20
@@ -39,11 +39,11 @@ def read_document(piece: Piece, rules: DocumentRules, account: ReadAccount) -> I
         builder.set_aside_unread(piece.stop, position=0, reason=reason)
     elif problem is not None:
         builder.end_early(problem, position=0, num_bytes=piece.stop)
-    elif isinstance(document := check_text(content), Rejected):
-        builder.set_aside(content, position=0, reason=document.reason)
+    elif (position := invalid_at(content)) is not None:
+        builder.set_aside(content, position=0, reason=invalid_utf8(position))
     else:
-        builder.add(document, position=0)
-    content, document = bytearray(), b""  # only the batch keeps large documents in memory
+        builder.add(content, position=0)
+    content = bytearray()  # only the batch keeps large documents in memory
     yield builder.take()
 
 

@@ -290,7 +290,7 @@ def is_compressed(first: bytes, compression: str) -> bool:
 _BLOCK_BYTES = 1 << 18
 
 
-def invalid_at(data: bytes | bytearray) -> int | None:
+def invalid_at(data: bytes | bytearray | memoryview) -> int | None:
     r"""Return the position of the first byte that is not UTF-8, or None.
 
     A Python string needs up to four bytes per character, so data is decoded in blocks.

@@ -2,7 +2,8 @@
 
 import json
 import math
-import tracemalloc
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -10,98 +11,208 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nanotok_ray.sources.json_lines import Rejected, text_and_id, text_and_id_of_long
-from nanotok_ray.sources.lines import split_plain
+from nanotok_ray.documents import Documents
+from nanotok_ray.sources import json_lines
+from nanotok_ray.sources.json_lines import BOM, Rejected, by_python, read_json
+from nanotok_ray.sources.lines import split_lines
 from nanotok_ray.sources.parquet_rows import json_of, objects_of, unfit
-from nanotok_ray.sources.stored import invalid_at
 
 PARTS = [
-    *("a", "é", "🙂", "\\n", '\\"', "\\\\", "\\/", "\\u00e9", "\\ud83d", "\\ude42", "\\u0000"),
+    *("a", "é", "🙂", "\\n", '\\"', "\\\\", "\\/", "\\u00e9", "\\uD83D", "\\ude42", "\\u0000"),
     *("x" * 30, " ", '"', "\\", "\\u12", "\\x", "\t", '", "', '": "', '"text": "', "}", "{"),
 ]
 strings = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
-
-
-def same(line: bytes, shortest: int) -> None:
-    fields = {"field": "text", "id_field": "id"}
-    quick, quick_id = text_and_id(line, **fields)
-    long, long_id = text_and_id_of_long(line, **fields, shortest=shortest)
-    assert quick_id == long_id
-    if isinstance(quick, Rejected):
-        assert isinstance(long, Rejected)
-        assert long.reason.partition(":")[0] == quick.reason.partition(":")[0]
-    else:
-        assert long == quick
-
-
-@given(one=strings, two=strings, three=strings, shortest=st.integers(5, 40))
-@example(one="", two="\\ud83d\\ude42" * 9000, three="\\", shortest=5)
-@example(one="", two="\\n" + "\\ud83d\\ude42" * 4096, three="", shortest=5)  # between surrogates
-@example(one="x" * 50, two="x" * 51, three="x" * 50, shortest=6)
-@example(one="", two="\\ud83d" * 4097, three="\\ude42", shortest=6)
-def test_a_long_line_is_read_like_a_short_one(one, two, three, shortest):
-    for line in (
-        f'{{"text": "{one}", "more": ["{two}", {{"text": "{three}"}}]}}',
-        f'{{"{one}": "{two}", "text": "{three}"}}',
-        f'{{"text": "{one}{two}{three}", "id": "{two}"}}',
-        f'{{"text": "{one}", "id": 12345678901234567890}}',
-        f'{{"text": "{one}", "text": "{two}"}} {three}',
-        f'["{one}", "{two}"]',
-    ):
-        same(line.encode(), shortest)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *(b"", b'"', b"{", b'{"text": "' + b"a" * 100, b'{"text": null}', b'{"text": 1}'),
-        *(b'{"text": "aaaaaaaaaa\xff"}', b'{"b": "aaaaaaaaaaaa"}', b'"aaaaaaaaaaaaaaaa"'),
-        *(b'{"text": "aaaaaaaaaa\\x"}', b'{"text": "aaaaaaaaaa\tb"}'),
-    ],
-    ids=range(11),
+NUMBERS = [
+    *("0", "-0", "7", "-12", "9" * 5000, "1.5", "-1e5", "1E+400", "1e-999", "NaN", "Infinity"),
+    *("-Infinity", "01", "1.", ".5", "-", "+1", "1e", "--1", "-NaN", "Nan", "Infinit", "1NaN", "٣"),
+]
+numbers = st.sampled_from(NUMBERS)
+TEMPLATES = [
+    '{{"text": "{one}", "more": ["{two}", {{"text": "{three}", "n": {number}}}]}}',
+    '{{"{one}": {number}, "text": "{two}", "id": {other}}}',
+    '{{"text": {number}, "id": "{one}"}}',
+    '{{"text": "{one}", "id": "{two}", "text": "{three}", "id": {number}}}',
+    '{{"te\\u0078t": "{one}", "\\u0069d": "{two}"}}',
+    ' {{"text"\t: "{one}" , "id":\r"{two}"}} {three}',
+    '["{one}", {number}]',
+    "{number}{other}",
+    '"{one}"',
+    "\ufeff{{}}",
+]
+made_lines = st.builds(
+    lambda template, **parts: template.format(**parts),
+    st.sampled_from(TEMPLATES),
+    one=strings,
+    two=strings,
+    three=strings,
+    number=numbers,
+    other=numbers,
 )
-def test_a_bad_line_is_bad_at_any_length(line):
-    same(line, 8)
+members = st.sampled_from(["text", "id", "messages", "te", ""]) | st.text(max_size=3)
+values_of_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(members, inner, max_size=4),
+    max_leaves=12,
+)
+dumped_lines = st.builds(json.dumps, values_of_json, ensure_ascii=st.just(True))
 
 
-def test_memory_is_that_of_the_text():
-    text = "ab🙂\n".ljust(99) * 200_000
-    line = bytearray(json.dumps({"text": text}, ensure_ascii=False).encode())
-    del text
-    tracemalloc.start()
-    document, _ = text_and_id(line, field="text", id_field=None)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert not isinstance(document, Rejected)
-    assert len(document) == 102 * 200_000
-    assert peak < 1.3 * len(line)
+@st.composite
+def lines_of_json(draw) -> bytes:
+    """Lines of JSON, some of them damaged or not even text."""
+    line = bytearray(draw(made_lines | dumped_lines).encode())
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        place = draw(st.integers(0, len(line)))
+        line[place : place + draw(st.integers(0, 2))] = draw(st.binary(max_size=2))
+    return bytes(line).replace(b"\n", b"")
+
+
+def by_core(lines, *, field, id_field):
+    """Return document and id of each line, as `by_python` does for one."""
+    found = read_json(lines, field=field, id_field=id_field)
+    for index in range(len(lines)):
+        id_text = b"" if found.ids is None else found.ids[index]
+        yield found.others.get(index, (found.documents[index], id_text))
+
+
+FIELDS = [
+    {"field": "text", "id_field": "id"},
+    {"field": "text", "id_field": None},
+    {"field": "id", "id_field": "id"},
+    {"field": None, "id_field": "id"},
+]
+
+
+@given(lines=st.lists(lines_of_json(), max_size=6), fields=st.sampled_from(FIELDS))
+@example(lines=[b'{"text": "\\ud83d\\ud83d\\ude42\\u0041\\ude42"}'], fields=FIELDS[0])
+@example(lines=[b'{"text": ' + b"[" * 200 + b"]" * 200 + b', "id": "a"}'], fields=FIELDS[0])
+@example(lines=[b'{"text": "a", "id": ' + b"[" * 200 + b"]" * 200 + b"}"], fields=FIELDS[0])
+@example(lines=[b"[" * 99_999, b"[" * 150 + b"]" * 150, b"[" * 150], fields=FIELDS[3])
+def test_lines_read_by_the_core_equal_lines_read_by_python(lines, fields):
+    expected = [by_python(line, **fields) for line in lines]
+    assert [*by_core(Documents.from_bytes(lines), **fields)] == expected
+
+
+@given(
+    lines=st.lists(lines_of_json(), max_size=6), ending=st.sampled_from([b"\n", b"\r\n", b"\n\t\n"])
+)
+def test_a_line_break_after_a_line_changes_nothing(lines, ending):
+    with_breaks = [line + ending for line in lines]
+    alone = [line.partition(b"\n")[0].removesuffix(b"\r") for line in with_breaks]
+    expected = [by_python(line, **FIELDS[0]) for line in alone]
+    assert [*by_core(Documents.from_bytes(with_breaks), **FIELDS[0])] == expected
+
+
+@given(line=lines_of_json(), fields=st.sampled_from(FIELDS))
+def test_a_long_line_is_read_like_a_short_one(line, fields):
+    expected, expected_id = by_python(line, **fields)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lines, "LONG_LINE_BYTES", 0)
+        ((document, id_text),) = by_core(Documents.from_bytes([line]), **fields)
+    assert id_text == expected_id
+    if isinstance(expected, Rejected) and expected.reason.startswith("invalid JSON"):
+        assert document.reason.startswith("invalid JSON: ")
+    else:
+        assert document == expected
+
+
+def test_the_reason_for_a_long_line_has_the_place_of_the_error(monkeypatch):
+    monkeypatch.setattr(json_lines, "LONG_LINE_BYTES", 10)
+    lines = [b'{"text": "\xc3\xa9", oops}', b'{"text": "a', b"oops"]
+    reasons = [each.reason for each, _ in by_core(Documents.from_bytes(lines), **FIELDS[0])]
+    assert reasons == [
+        "invalid JSON: at byte 15",
+        "invalid JSON: at byte 11",
+        "invalid JSON: Expecting value (char 0)",
+    ]
+
+
+PEAK = """
+import resource, sys
+import numpy as np
+from nanotok_ray.documents import Documents
+from nanotok_ray.sources.json_lines import read_json
+lines = Documents(data=np.fromfile(sys.argv[1], np.uint8), offsets=np.array([0, int(sys.argv[2])]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+read = read_json(lines, field="text", id_field="id")
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+reasons = [rejected.reason for rejected, _ in read.others.values()]
+print(1024 * (peak - before), read.documents.num_bytes, reasons)
+"""
+LONG_TEXT = ("ab🙂é" + "\\n\\u00e9\\ud83d\\ude42" * 2).encode().ljust(99) * 600_000
+OTHER_LINES = {
+    "cut": (b'{"text": "' + LONG_TEXT, "invalid JSON: at byte 59400010"),
+    "bad": (b'{"text": "' + LONG_TEXT + b"\\x", "invalid JSON: at byte 59400011"),
+    "elsewhere": (b'{"other": "' + LONG_TEXT + b'"}', "field is missing: 'text'"),
+    "nested": (b'{"text": ["' + LONG_TEXT + b'"]}', "field is not a string: 'text' is an array"),
+    "bytes": (b'{"text": "' + LONG_TEXT + b'\xff"}', "invalid UTF-8: at byte 59400010"),
+}
+
+
+def peak_of(folder, line):
+    """Return the memory that reading a line takes, the bytes of its text, and the reasons."""
+    (folder / "line").write_bytes(line)
+    arguments = [sys.executable, "-c", PEAK, str(folder / "line"), str(len(line))]
+    printed = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
+    peak, num_bytes, reasons = printed.split(maxsplit=2)
+    return int(peak), int(num_bytes), reasons.strip()
+
+
+def test_a_long_line_takes_memory_for_its_text(tmp_path):
+    peak, num_bytes, reasons = peak_of(tmp_path, b'{"id": 7, "text": "' + LONG_TEXT + b'"}')
+    text = json.loads(b'"' + LONG_TEXT + b'"').encode()
+    assert (num_bytes, reasons) == (len(text), "[]")
+    assert peak < 1.1 * len(text) + (4 << 20)
+
+
+@pytest.mark.parametrize("name", OTHER_LINES)
+def test_a_long_line_without_a_text_takes_no_memory(tmp_path, name):
+    line, reason = OTHER_LINES[name]
+    peak, num_bytes, reasons = peak_of(tmp_path, line)
+    assert (num_bytes, reasons) == (0, repr([reason]))
+    assert peak < 4 << 20
 
 
 PLAIN_PARTS = [
     *(b"", b"a", b"\r", b" ", b"\n", b"\r\n", "é".encode(), b"\xc3", b"\xa9", b"bcdef", b"\0"),
     b"\t",
+    BOM,
 ]
 
 
 @given(
     st.lists(st.sampled_from(PLAIN_PARTS), max_size=30).map(b"".join),
-    st.integers(1, 12),
+    st.sampled_from([0, 7]),
     st.booleans(),
 )
-def test_lines_split_in_blocks_equal_lines_split_one_by_one(content, most, is_json):
+def test_lines_split_in_blocks_equal_lines_split_one_by_one(content, position, is_json):
     block = content + b"\n"
     stored = block.split(b"\n")[:-1]
     places = [sum(len(line) + 1 for line in stored[:number]) for number in range(len(stored))]
     expected = [line.removesuffix(b"\r") for line in stored]
-    lines = split_plain(block, max_line_bytes=most, is_json=is_json)
-    is_odd = any(len(line) > most or invalid_at(line) is not None for line in expected)
-    assert (lines is None) == is_odd
-    if lines is not None:
-        is_blank = [not line or (is_json and line.isspace()) for line in expected]
-        kept = [at for at, blank in enumerate(is_blank) if not blank]
-        assert list(lines.documents) == [expected[at] for at in kept]
-        assert lines.positions.tolist() == [places[at] for at in kept]
-        assert lines.blank == sum(is_blank)
+    if position == 0:
+        expected[0] = expected[0].removeprefix(BOM)
+    lines = split_lines(block, position=position, is_json=is_json)
+    is_blank = [not line or (is_json and line.isspace()) for line in expected]
+    kept = [at for at, blank in enumerate(is_blank) if not blank]
+    assert list(lines.alone()) == [bytes(lines.line(at)) for at in range(len(lines))]
+    assert list(lines.alone()) == [expected[at] for at in kept]
+    assert lines.positions.tolist() == [position + places[at] for at in kept]
+    assert lines.blank == sum(is_blank)
+    for with_break, at in zip(lines.with_breaks(), kept, strict=True):
+        assert with_break.startswith(expected[at])
+        assert not with_break.removeprefix(expected[at]).strip()
+
+
+@pytest.mark.parametrize("position", [0, 7])
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
+def test_one_line_is_not_copied(position, ending):
+    block = bytearray(BOM + b" {} " + ending)
+    lines = split_lines(block, position=position, is_json=True)
+    (line,) = lines.alone()
+    assert line == (b" {} " if position == 0 else BOM + b" {} ")
+    assert np.shares_memory(lines.alone().data, np.frombuffer(block, dtype=np.uint8))
+    assert lines.positions.tolist() == [position]
 
 
 TEXTS = st.text(

@@ -16,6 +16,7 @@ mod dialect;
 mod encoder;
 mod errors;
 mod hash;
+mod json;
 mod merges;
 mod normalizers;
 mod pack;
@@ -39,6 +40,8 @@ mod _core {
     use super::encoder::{Encoder, Recognizer};
     #[pymodule_export]
     use super::hash::{count_occurrences, hash_documents, hash64, is_utf8, num_json_values};
+    #[pymodule_export]
+    use super::json::json_rows;
     #[pymodule_export]
     use super::merges::{learn, merges_of_pairs, merges_of_ranks, merges_of_tokens};
     #[pymodule_export]
