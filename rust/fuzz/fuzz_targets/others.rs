@@ -93,6 +93,7 @@ fn check(steps: &[Step], pairs: &[Pair], (num_whole, factor): (u8, u8), document
             priorities: Some(&positions),
             whole: Some(Documents::new(&data, &offsets).expect("a batch")),
             numbering: Some(&numbering),
+            space_runs: None,
         },
     );
     let encoder = encoder.expect("the tokens are different");
