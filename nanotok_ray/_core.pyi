@@ -115,20 +115,21 @@ def json_rows(
     NDArray[np.int64],
     NDArray[np.uint8],
     NDArray[np.int64],
-    list[tuple[int, Literal["utf8", "json", "declined", "kind", "missing", "field kind"], int]],
+    list[tuple[int, Literal["utf8", "json", "nested", "kind", "missing", "field kind"], int]],
 ]:
     """Return the texts and ids of lines of JSON, and the lines without a text.
 
     The text is the string `field`, and the id the string or the digits of the integer `id_field`,
-    both empty if there is none. Of members of one name, the last one counts; a lone surrogate
-    becomes U+FFFD. Without `field`, there are no texts, and a line is an object or an array.
+    both empty if there is none. As in Python, the last of members of one name counts, and NaN is a
+    number; a lone surrogate becomes U+FFFD. Without `field`, there are no texts, and a line is an
+    object or an array.
 
     Returns:
         Texts, offsets of texts, ids, offsets of ids, and for each line without a text its index,
         a problem and a detail: "utf8" or "json" with the position where the line is not UTF-8 or
         JSON; "missing"; "kind" or "field kind" with the first byte of the line's value or of the
-        field, which has another type; or "declined": the line contains NaN or Infinity, or its
-        values are nested more than 128 deep, and has neither text nor id here.
+        field, which has another type; or "nested" for values that are more than 128 deep: the line
+        may be valid, and has neither text nor id here.
     """
 
 def num_json_values(data: NDArray[np.uint8]) -> int:

@@ -72,7 +72,7 @@ def read_json(lines: Documents, *, field: str | None, id_field: str | None) -> R
         if index in others:
             continue
         line = _line_of(lines, index)
-        if problem == "declined" or (problem == "json" and len(line) <= LONG_LINE_BYTES):
+        if problem == "nested" or (problem == "json" and len(line) <= LONG_LINE_BYTES):
             others[index] = by_python(_without_break(line), field=field, id_field=id_field)
         else:
             id_text = b"" if document_ids is None else document_ids[index]
@@ -125,7 +125,7 @@ def by_python(
 ) -> tuple[bytes | Rejected, bytes]:
     """Return document and id of a line of JSON by Python; without a field, the line unchanged.
 
-    It reads what the core declines, such as NaN, and says why a line is not JSON.
+    It reads what is too deeply nested for the core, and says why a line is not JSON.
 
     >>> by_python(b'{"text": "hello", "id": 7, "n": NaN}', field="text", id_field="id")
     (b'hello', b'7')

@@ -3,7 +3,8 @@
 Any bytes are a program (src/program.rs), so seeds are random bytes: always the same, in some lengths,
 some for each pattern (the first byte) and, where merges follow, few or many of them (the fourth).
 For `render` they are documents, one of each shape for each dialect (the first byte), and runs of the
-pieces that documents are made of (src/documents.rs), which stand where a byte is not ASCII.
+pieces that documents are made of (src/documents.rs), which stand where a byte is not ASCII. For `json`
+they are lines.
 """
 
 import random
@@ -20,6 +21,12 @@ DOCUMENTS = (
     b'{"instruction":"i","input":"q","output":"a","history":[["q","a"]],"system":"s"}',
     b'{"prompt":"<image>q","response":"<|ref|>","image_token_counts":[2]}',
     b'{"text":"<image>q<|ref|>x<|assistant_end|>","image_token_counts":[2]}\x1e{}\x1e{"text":"a"}',
+)
+
+LINES = (
+    *DOCUMENTS,
+    rb' {"text":"a\u00e9\ud83d\ude42\n\"","id":-7,"more":[1.5e3,true,null,{"text":"b"}]}',
+    rb'{"te\u0078t":"\ud800","id":"x","text":null,"n":[NaN,-Infinity,01]}',
 )
 
 
@@ -44,8 +51,15 @@ def documents() -> dict[str, bytes]:
     return found
 
 
+def seeds(target: str) -> dict[str, bytes]:
+    """Return the inputs of a target by their names."""
+    if target == "json":
+        return {str(number): line for number, line in enumerate(LINES)}
+    return documents() if target == "render" else programs()
+
+
 folder, target = Path(sys.argv[1]), sys.argv[2]
 folder.mkdir(parents=True, exist_ok=True)
 random.seed(0)
-for name, seed in (documents() if target == "render" else programs()).items():
+for name, seed in seeds(target).items():
     (folder / name).write_bytes(seed)

@@ -124,6 +124,7 @@ OUT_OF_MEMORY = {
     "decode_batch replace": "decoder.decode_batch(invalid, int64([0, len(invalid)]), replace=True)",
     "decoded rows": "decoder.decode_batch(zeros(1, 'u2'), zeros(80 << 20))",
     "hash_documents": "_core.hash_documents(zeros(1, 'u1'), zeros(80 << 20))",
+    "json_rows": "_core.json_rows(zeros(1, 'u1'), zeros(80 << 20), field='a', id_field=None)",
     "boundaries": "_core.Splitter('.').boundaries(zeros(500 << 20, 'u1'), 0, 2**63)",
     "split": "_core.Splitter('.').split(bytes(100 << 20))",
     "learn": "_core.learn([(zeros(700 << 20, 'u1'), int64([0, 700 << 20]), ones)], num_merges=1)",

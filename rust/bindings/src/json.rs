@@ -54,7 +54,7 @@ fn described((line, problem): (usize, Problem)) -> (usize, &'static str, usize) 
     let (kind, detail) = match problem {
         Problem::Utf8(position) => ("utf8", position),
         Problem::Json(position) => ("json", position),
-        Problem::Declined => ("declined", 0),
+        Problem::Nested => ("nested", 0),
         Problem::Kind(first) => ("kind", first.into()),
         Problem::Missing => ("missing", 0),
         Problem::FieldKind(first) => ("field kind", first.into()),

@@ -1,21 +1,23 @@
 //! Lines of JSON: the text and the id of each, or why it has none.
 //!
 //! `serde_json` reads a line once and builds no values: a member is a part of the line, and only
-//! the wanted ones are decoded. Memory is that of the texts and ids. A line that Python may read
-//! otherwise is declined: the caller has a plain implementation. Nothing in this crate depends on
-//! Python, opens a file, or contains the text of error messages.
+//! the wanted ones are decoded. Memory is that of the texts and ids. As in Python, NaN and Infinity
+//! are numbers. Nothing in this crate depends on Python, opens a file, or contains the text of error
+//! messages.
 
 #![forbid(unsafe_code)]
 
 mod members;
+mod scan;
 mod strings;
 
 use nanotok_bpe::Documents;
 use nanotok_memory as memory;
 
 use members::{Members, members};
+use scan::{starts_with_constant, without_constants};
 
-/// Values that are nested deeper are declined.
+/// The maximum number of lists and objects around a value.
 pub const MAX_DEPTH: usize = 128;
 
 /// The names of the members that are read.
@@ -34,8 +36,8 @@ pub enum Problem {
     Utf8(usize),
     /// The byte at this position is not JSON, or the line ends too early.
     Json(usize),
-    /// Python may read the line: it contains NaN or Infinity, or is nested deeply.
-    Declined,
+    /// Values are nested deeper than `MAX_DEPTH`: Python may read the line.
+    Nested,
     /// The value begins with this byte, and is no object (without a text: nor an array).
     Kind(u8),
     /// The member of the text is missing.
@@ -95,10 +97,22 @@ pub fn read_rows(lines: Documents<'_>, fields: Fields<'_>) -> Rows {
 impl Rows {
     fn read(&mut self, line: &[u8], fields: Fields<'_>) -> Result<(), Problem> {
         let Ok(line) = simdutf8::basic::from_utf8(line) else { return Err(utf8_problem(line)) };
-        let Members { text, id, first, is_deep } =
-            members(line, fields).map_err(|error| json_problem(line, &error))?;
+        match members(line, fields) {
+            Ok(members) => self.add(&members, fields),
+            Err(error) if starts_with_constant(&line.as_bytes()[position(line, &error)..]) => {
+                let line = without_constants(line);
+                let read = members(&line, fields);
+                self.add(&read.map_err(|error| Problem::Json(position(&line, &error)))?, fields)
+            }
+            Err(error) => Err(Problem::Json(position(line, &error))),
+        }
+    }
+
+    /// Appends text and id.
+    fn add(&mut self, members: &Members<'_>, fields: Fields<'_>) -> Result<(), Problem> {
+        let &Members { text, id, first, is_deep } = members;
         if is_deep {
-            return Err(Problem::Declined);
+            return Err(Problem::Nested);
         }
         if let Some(id) = id {
             self.ids.append_id(id);
@@ -138,21 +152,14 @@ fn utf8_problem(line: &[u8]) -> Problem {
     Problem::Utf8(checked.map_or_else(|error| error.valid_up_to(), str::len))
 }
 
-/// The numbers that only Python reads.
-const CONSTANTS: [&str; 2] = ["NaN", "Infinity"];
-
-fn json_problem(line: &str, error: &serde_json::Error) -> Problem {
+/// The position of an error in a line, at most its length.
+fn position(line: &str, error: &serde_json::Error) -> usize {
     if error.is_eof() {
-        return Problem::Json(line.len());
+        return line.len();
     }
     let before = line.split_inclusive('\n').take(error.line().saturating_sub(1));
-    let position = before.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
-    let rest = line.get(position..).unwrap_or_default();
-    if CONSTANTS.iter().any(|name| rest.starts_with(name)) {
-        Problem::Declined
-    } else {
-        Problem::Json(position)
-    }
+    let start: usize = before.map(str::len).sum();
+    (start + error.column().saturating_sub(1)).min(line.len())
 }
 
 #[cfg(test)]

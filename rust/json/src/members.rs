@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::scan::depth;
 use crate::{Fields, MAX_DEPTH};
 
 /// The wanted members of a value, as JSON.
@@ -81,27 +82,4 @@ fn is_deep(value: &str) -> bool {
         && bytes.len() >= 2 * MAX_DEPTH
         && bytes.iter().filter(|byte| is_opening(byte)).count() >= MAX_DEPTH
         && depth(bytes) >= MAX_DEPTH
-}
-
-/// The maximum number of lists and objects around a place of a valid value.
-fn depth(value: &[u8]) -> usize {
-    let (mut depth, mut most): (usize, usize) = (0, 0);
-    let (mut in_string, mut is_escaped) = (false, false);
-    for &byte in value {
-        if is_escaped {
-            is_escaped = false;
-        } else if in_string {
-            in_string = byte != b'"';
-            is_escaped = byte == b'\\';
-        } else {
-            match byte {
-                b'"' => in_string = true,
-                b'[' | b'{' => depth += 1,
-                b']' | b'}' => depth -= 1,
-                _ => {}
-            }
-            most = most.max(depth);
-        }
-    }
-    most
 }

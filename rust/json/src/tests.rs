@@ -38,6 +38,21 @@ fn texts_and_ids_are_decoded() {
 }
 
 #[test]
+fn nan_and_infinity_are_numbers_that_are_no_integers() {
+    check(
+        r#"{"n": [NaN,-Infinity , Infinity],"id":NaN,"text":"x\", NaN","m":NaN}"#,
+        "x\", NaN",
+        "",
+    );
+    for wrong in
+        ["NaN5", "1NaN", "NaNe5", "-NaN", "--Infinity", "Infinity1", "NaNNaN", "[NaN", "nan", "-"]
+    {
+        let (_, _, problem) = read(format!(r#"{{"n": {wrong}, "text": "x"}}"#).as_bytes(), BOTH);
+        assert!(matches!(problem, Some(Problem::Json(_))), "{wrong}: {problem:?}");
+    }
+}
+
+#[test]
 fn lone_surrogates_are_replaced() {
     for (escapes, text) in [
         (r"\ud83d", "\u{fffd}"),
@@ -64,8 +79,9 @@ fn lines_without_a_text_have_a_problem() {
         ("", Problem::Json(0)),
         (r#"{"text": "x"#, Problem::Json(11)),
         (r#"{"text": "x"} 1"#, Problem::Json(14)),
-        (r#"{"text": NaN}"#, Problem::Declined),
-        (r#"{"text": [-Infinity"#, Problem::Declined),
+        (r#"{"text": NaN}"#, Problem::FieldKind(b'0')),
+        (r#"{"text": [-Infinity"#, Problem::Json(19)),
+        (r#"{"text": NaN, NaN: 1}"#, Problem::Json(14)),
         (r#"{"text": Nan}"#, Problem::Json(9)),
     ] {
         check_problem(line.as_bytes(), BOTH, problem);
@@ -85,12 +101,12 @@ fn an_id_is_read_although_there_is_no_text() {
 }
 
 #[test]
-fn deep_nesting_is_declined_and_brackets_in_strings_are_not_nesting() {
+fn deep_nesting_is_a_problem_and_brackets_in_strings_are_not_nesting() {
     let nested = |depth| format!("{}\"]]\"{}", "[".repeat(depth), "]".repeat(depth));
     let line = |value: &str| format!(r#"{{"more": {value}, "text": "x"}}"#);
     check(&line(&nested(MAX_DEPTH - 1)), "x", "");
-    check_problem(line(&nested(MAX_DEPTH)).as_bytes(), BOTH, Problem::Declined);
-    check_problem(nested(MAX_DEPTH).as_bytes(), BOTH, Problem::Declined);
+    check_problem(line(&nested(MAX_DEPTH)).as_bytes(), BOTH, Problem::Nested);
+    check_problem(nested(MAX_DEPTH).as_bytes(), BOTH, Problem::Nested);
     check(&line(&format!("[{:?}]", r#"\"[{"#.repeat(MAX_DEPTH))), "x", "");
     check(&line(&format!("[{}1]", "[1],".repeat(MAX_DEPTH))), "x", "");
     let open = "[".repeat(1 << 20);
