@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -63,9 +64,14 @@ def read_json(lines: Documents, *, field: str | None, id_field: str | None) -> R
     others = _with_many_values(lines)
     if field is None and id_field is None:
         return ReadLines(documents=lines, others=_not_utf8(lines) | others)
-    texts, text_offsets, ids, id_offsets, problems = _core.json_rows(
-        lines.data, lines.offsets, field=field, id_field=id_field
-    )
+    by_plain = partial(by_python, field=field, id_field=id_field)
+    try:
+        texts, text_offsets, ids, id_offsets, problems = _core.json_rows(
+            lines.data, lines.offsets, field=field, id_field=id_field
+        )
+    except UnicodeEncodeError:  # the name of a field has a lone surrogate
+        every = {n: by_plain(_without_break(_line_of(lines, n))) for n in range(len(lines))}
+        return ReadLines(documents=lines, others=every | others)
     documents = lines if field is None else Documents(data=texts, offsets=text_offsets)
     document_ids = None if id_field is None else Documents(data=ids, offsets=id_offsets)
     for index, problem, detail in problems:
@@ -73,7 +79,7 @@ def read_json(lines: Documents, *, field: str | None, id_field: str | None) -> R
             continue
         line = _line_of(lines, index)
         if problem == "nested" or (problem == "json" and len(line) <= LONG_LINE_BYTES):
-            others[index] = by_python(_without_break(line), field=field, id_field=id_field)
+            others[index] = by_plain(_without_break(line))
         else:
             id_text = b"" if document_ids is None else document_ids[index]
             others[index] = _rejected(problem, detail, field=field), id_text

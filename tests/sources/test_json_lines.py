@@ -32,7 +32,7 @@ TEMPLATES = [
     '{{"{one}": {number}, "text": "{two}", "id": {other}}}',
     '{{"text": {number}, "id": "{one}"}}',
     '{{"text": "{one}", "id": "{two}", "text": "{three}", "id": {number}}}',
-    '{{"te\\u0078t": "{one}", "\\u0069d": "{two}"}}',
+    '{{"te\\u0078t": "{one}", "\\u0069d": "{two}", "\\ud83d": "{three}"}}',
     ' {{"text"\t: "{one}" , "id":\r"{two}"}} {three}',
     '["{one}", {number}]',
     "{number}{other}",
@@ -80,6 +80,7 @@ FIELDS = [
     {"field": "text", "id_field": None},
     {"field": "id", "id_field": "id"},
     {"field": None, "id_field": "id"},
+    {"field": "\ud83d", "id_field": "id"},
 ]
 
 
