@@ -28,6 +28,7 @@ fn check_problem(line: &[u8], fields: Fields<'_>, problem: Problem) {
 #[test]
 fn texts_and_ids_are_decoded() {
     check(" \t{\"text\": \"a\\n\\u00e9\\ud83d\\ude42\\/\", \"id\": \"\\\"\"}\r\n", "a\né🙂/", "\"");
+    check(r#"{"text": "\b\f\n\r\t\/\\\u00E9\uD83D\uDE42"}"#, "\u{8}\u{c}\n\r\t/\\é🙂", "");
     check(r#"{"id": -12345678901234567890123, "text": ""}"#, "", "-12345678901234567890123");
     check(r#"{"te\u0078t": "x", "id": null}"#, "x", "");
     for none in ["1.0", "1e5", "true", "[1]", r#"{"id": "a"}"#] {
