@@ -1,7 +1,7 @@
 """What a job would change in an output, and the files that it would lose."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from nanotok_ray.errors import PlanError
 from nanotok_ray.formats import MANIFEST_NAME, ShardSettings, Totals, to_values
@@ -122,12 +122,13 @@ def _setting_lines(
     if before is None:
         yield f"source {name!r} is new"
         return
-    then = to_values(before)
-    for field, value in to_values(current).items():
-        old = then[field]
+    for field in fields(current):
+        value, old = (to_values(getattr(one, field.name)) for one in (current, before))
         if old == value:
             continue
-        if field == "tokenizer_sha256":
+        if field.name == "tokenizer_sha256":
             yield f"source {name!r}: the tokenizer is {value[:16]}, it was {old[:16]}"
+        elif field.name == "template":
+            yield f"source {name!r}: the chat template or its settings are others"
         else:
-            yield f"source {name!r}: {field} is {value}, it was {old}"
+            yield f"source {name!r}: {field.name} is {value}, it was {old}"

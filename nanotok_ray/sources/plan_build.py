@@ -16,7 +16,7 @@ from nanotok_ray.formats import (
     SourceFile,
     local_path,
 )
-from nanotok_ray.recipe import LimitsRecipe, Recipe, SourceRecipe
+from nanotok_ray.recipe import AUTO, NANOCHAT, LimitsRecipe, Recipe, SourceRecipe
 from nanotok_ray.sources.files import Piece, ResolvedSource
 from nanotok_ray.sources.listing import unread_notes
 from nanotok_ray.sources.names import matches
@@ -377,7 +377,9 @@ def make_plan(
             if with_sample:
                 is_accepted = earlier.accepts(now)
                 limits = recipe.limits
-                notes += check_sample(source, now.files, limits=limits, is_accepted=is_accepted)
+                notes += check_sample(
+                    _as_rendered(source, recipe), now.files, limits=limits, is_accepted=is_accepted
+                )
         except SourceError as error:  # other sources can be wrong too, and one error reports all
             errors.append(error)
     if with_sample:
@@ -412,6 +414,13 @@ def _unreadable_errors(
             f"{files} not what the name says, and limits.max_tails = {limits.max_tails} allows "
             f"fewer: {'; '.join(notes)}"
         )
+
+
+def _as_rendered(source: SourceRecipe, recipe: Recipe) -> SourceRecipe:
+    """Return a source with the rendering of conversations that a learned tokenizer has."""
+    if source.template != AUTO or recipe.tokenizer.path is not None:
+        return source
+    return source.model_copy(update={"template": NANOCHAT})
 
 
 def _plan_source(

@@ -8,10 +8,19 @@ from functools import partial
 from typing import Final
 
 from nanotok_ray.chat import PLACEHOLDER, texts_of
-from nanotok_ray.dialects import Dialect, JsonObject, detect, kind_of
+from nanotok_ray.dialects import (
+    MALFORMED,
+    Dialect,
+    JsonObject,
+    detect,
+    kind_of,
+    reason_of,
+    row_of,
+    value_of,
+)
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats import SourceFile
-from nanotok_ray.recipe import GROUNDING, LimitsRecipe, SourceRecipe
+from nanotok_ray.recipe import AUTO, GROUNDING, NANOCHAT, LimitsRecipe, SourceRecipe
 from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.columns import PREFERENCES, is_preference, text_field
 from nanotok_ray.sources.files import DocumentRules
@@ -74,7 +83,7 @@ def sample(
         batch_documents=MAX_ROWS,
     )
     grounding = GROUNDING if source.grounding else ()
-    read = partial(_sampled, rules=rules, grounding=grounding)
+    read = partial(_sampled, rules=rules, grounding=grounding, template=source.template)
     return list(in_threads(read, _spread([file for file in files if file.size])))
 
 
@@ -85,7 +94,9 @@ def _spread(files: Sequence[SourceFile]) -> list[SourceFile]:
     return [files[index] for index in sorted({last * step // steps for step in range(steps + 1)})]
 
 
-def _sampled(file: SourceFile, *, rules: DocumentRules, grounding: tuple[str, ...]) -> SampledFile:
+def _sampled(
+    file: SourceFile, *, rules: DocumentRules, grounding: tuple[str, ...], template: str
+) -> SampledFile:
     try:
         batch, start = _first_batch(file, rules)
     except TransientIOError:
@@ -96,12 +107,14 @@ def _sampled(file: SourceFile, *, rules: DocumentRules, grounding: tuple[str, ..
         return SampledFile(file=file, start=start)
     bad = list(batch.bad)
     if file.dialect is not None:
-        bad += _bad_conversations(
-            batch,
-            Dialect(
-                kind=rules.kind, name=file.dialect, image_token=PLACEHOLDER, grounding=grounding
-            ),
+        dialect = Dialect(
+            kind=rules.kind,
+            name=file.dialect,
+            image_token=PLACEHOLDER,
+            grounding=grounding,
+            tools=rules.tools,
         )
+        bad += _bad_conversations(batch, dialect, template=template)
     return SampledFile(
         file=file,
         documents=len(batch.documents) + len(batch.bad),
@@ -147,9 +160,22 @@ def _document(file: SourceFile, *, max_bytes: int) -> Batch:
     return builder.take()
 
 
-def _bad_conversations(batch: Batch, dialect: Dialect) -> Iterator[BadDocument]:
-    """Yield the problems of conversations that reading a line or a row does not detect."""
-    for index, reason in texts_of(dialect, batch.documents).problems.items():
+def _bad_conversations(batch: Batch, dialect: Dialect, *, template: str) -> Iterator[BadDocument]:
+    """Yield the problems of conversations that reading a line or a row does not detect.
+
+    What a chat template refuses is not detected here. With `auto`, a conversation is bad if neither
+    nanochat's rendering nor a template can use it.
+    """
+    problems = dict.fromkeys(range(len(batch.documents)), "")
+    if dialect.kind == "vision" or template in {AUTO, NANOCHAT}:
+        problems = dict(texts_of(dialect, batch.documents).problems)
+    if dialect.kind == "chat" and template != NANOCHAT:
+        problems = {
+            index: problem
+            for index in problems
+            if (problem := _row_problem(batch.documents[index], dialect)) is not None
+        }
+    for index, reason in problems.items():
         yield BadDocument(
             number=int(batch.numbers[index]),
             position=int(batch.positions[index]),
@@ -157,6 +183,15 @@ def _bad_conversations(batch: Batch, dialect: Dialect) -> Iterator[BadDocument]:
             hash64=None,
             num_bytes=len(batch.documents[index]),
         )
+
+
+def _row_problem(document: bytes, dialect: Dialect) -> str | None:
+    """Return why a chat template cannot get the messages of a row, or None."""
+    try:
+        row_of(value_of(document), dialect.name, tools=dialect.tools)
+    except MALFORMED as error:
+        return reason_of(error)
+    return None
 
 
 _MAX_FIELDS: Final = 10
