@@ -15,6 +15,7 @@ from nanotok_ray.formats import (
     to_values,
 )
 from nanotok_ray.job.changes import check_losses, plan_changes, setting_changes
+from nanotok_ray.job.conversations import ConversationSample, sample_conversations
 from nanotok_ray.job.counting import CountProgress, Training, training_of
 from nanotok_ray.job.events import Activity, OnEvent, PlannedStage, ignore
 from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
@@ -113,6 +114,8 @@ class JobPlan:
     """The exports of that output, finished or unfinished."""
     adopts: bool = False
     """Whether a tokenizer that was not learned here is written into the output."""
+    conversations: tuple[ConversationSample, ...] = ()
+    """The first conversations of each source that has slices to tokenize."""
     estimate: Estimate | None = None
     """Estimates of time and disk space; None if not estimated."""
     freezing: FrozenPlan | None = None
@@ -258,11 +261,21 @@ def decide(
         training=training,
         tokenizer=tokenizer,
         tokenizing=tokenizing,
+        conversations=_conversations(tokenizing, recipe),
         output=output,
         adopts=adopts,
         exports=() if output is None else tuple(exportings(recipe, out)),
     )
     return replace(announced, notes=tuple(_notes(announced)))
+
+
+def _conversations(
+    tokenizing: TokenizePlan | None, recipe: Recipe
+) -> tuple[ConversationSample, ...]:
+    """Return the first conversations of each source, if the tokenizer is known."""
+    if tokenizing is None:
+        return ()
+    return tuple(sample_conversations(tokenizing, recipe.limits))
 
 
 def reads_of(slices: Iterable[Slice]) -> list[Slice]:
@@ -308,6 +321,7 @@ def _summary(plan: JobPlan) -> PlanSummary:
         notes=plan.notes,
         changes=plan_changes(plan.before, plan.plan),
         tokenizer=_tokenizer_plan(plan),
+        conversations=plan.conversations,
         estimate=plan.estimate,
         frozen=plan.freezing,
         **stage_plans(plan),
@@ -334,6 +348,7 @@ def _notes(announced: JobPlan) -> Iterator[str]:
     if announced.training is not None:
         yield from _training_notes(announced.training)
     if tokenizing is not None:
+        yield from (note for sample in announced.conversations for note in sample.notes)
         yield from tokenizing.stored.notes(out)
         yield from tokenizing.notes
         yield from setting_changes(announced.published, tokenizing.settings)

@@ -7,9 +7,10 @@ from pathlib import Path
 from nanotok_ray.formats import EngineSummary
 from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job.changes import PlanChanges
+from nanotok_ray.job.conversations import ConversationSample
 from nanotok_ray.job.doctor.machine import Space
 from nanotok_ray.sources import SourceOverview
-from nanotok_ray.units import few, format_bytes, format_estimate, quantity
+from nanotok_ray.units import few, format_bytes, format_estimate, printable, quantity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +85,8 @@ class PlanSummary:
     also: StagePlan | None = omitted()
     """The smaller tokenizers."""
     tokenize: StagePlan | None = omitted()
+    conversations: tuple[ConversationSample, ...] = omitted(())
+    """The first conversations of each source; empty if the tokenizer is not known."""
     estimate: Estimate | None = omitted()
     frozen: FrozenPlan | None = omitted()
 
@@ -105,6 +108,8 @@ def plan_text(plan: PlanSummary) -> str:
         lines += _source_lines(source)
     if plan.tokenizer is not None:
         lines += _tokenizer_lines(plan.tokenizer)
+    for sample in plan.conversations:
+        lines += _conversation_lines(sample)
     lines += [f"note        {note}" for note in plan.notes]
     if plan.changes is not None:
         lines += change_lines(plan.changes)
@@ -152,6 +157,24 @@ def _tokenizer_lines(tokenizer: TokenizerPlan) -> Iterator[str]:
     yield f"tokenizer   {tokenizer.engine.text}"
     for source, (before, after) in tokenizer.around.items():
         yield f"{_INDENT}a document of {source}: {' '.join([*before, 'TEXT', *after])}"
+
+
+_MAX_SHOWN = 1200
+"""Characters of the first conversation that are shown."""
+
+
+def _conversation_lines(sample: ConversationSample) -> Iterator[str]:
+    """Yield how conversations are rendered, and the first one, its trained parts in [[ ]]."""
+    share = sample.trained / max(1, sample.tokens)
+    number = quantity(sample.documents, "conversation")
+    yield (
+        f"chat        {sample.source}: {sample.template}; of the first {number}, {share:.1%} of "
+        f"{quantity(sample.tokens, 'token')} trained on"
+    )
+    marked = [f"[[{one.text}]]" if one.trained else one.text for one in sample.passages]
+    text = printable("".join(marked), lines=True)
+    shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    yield from (f"{_INDENT}{line}" for line in shown.splitlines())
 
 
 def _dialects(files: Mapping[str, int]) -> str:

@@ -28,8 +28,8 @@ from nanotok_ray.shards.records import (
     slice_results,
     write_record,
 )
-from nanotok_ray.shards.render import LengthPolicy
-from nanotok_ray.shards.settings import quarantine_name
+from nanotok_ray.shards.render import LengthPolicy, renderer_of
+from nanotok_ray.shards.settings import dialect_of, quarantine_name
 from nanotok_ray.shards.tokenize import skip_slice, tokenize_slices
 from nanotok_ray.shards.verify import MAX_PRINTED_PROBLEMS, OutputDepth, Verification, verify_output
 from nanotok_ray.shards.writer import (
@@ -59,6 +59,7 @@ __all__ = [
     "StoredRecords",
     "Verification",
     "assemble",
+    "dialect_of",
     "expected_records",
     "file_problem",
     "find_garbage",
@@ -70,6 +71,7 @@ __all__ = [
     "quarantine_name",
     "read_record",
     "remove_temporaries",
+    "renderer_of",
     "skip_slice",
     "slice_results",
     "tokenize_slices",

@@ -185,6 +185,21 @@ class Account:
         self.special_tokens[name] = self.special_tokens.get(name, 0) + count
 
 
+def renderer_of(
+    tokenizer: Tokenizer, settings: ShardSettings, dialect: Dialect
+) -> BatchRenderer | TemplateRenderer:
+    """Return the renderer of the documents of a dialect.
+
+    Raises:
+        TemplateError: The core does not support the chat template.
+    """
+    if settings.template is None:
+        return tokenizer.batch_renderer(dialect, gaps=settings.gaps)
+    return tokenizer.template_renderer(
+        settings.template, dialect, special_text=settings.special_text
+    )
+
+
 @dataclass(slots=True)
 class Renderer:
     """Turns the batches of one reading into documents, in order."""
@@ -273,15 +288,8 @@ class Renderer:
         assert name is not None, "the plan names the dialect of every such file"
         if name not in self._renderers:
             dialect = dialect_of(self.settings, slice_.kind, name, id_column=slice_.id_column)
-            self._renderers[name] = self._renderer_of(dialect)
+            self._renderers[name] = renderer_of(self.tokenizer, self.settings, dialect)
         return self._renderers[name]
-
-    def _renderer_of(self, dialect: Dialect) -> BatchRenderer | TemplateRenderer:
-        if self.settings.template is None:
-            return self.tokenizer.batch_renderer(dialect, gaps=self.settings.gaps)
-        return self.tokenizer.template_renderer(
-            self.settings.template, dialect, special_text=self.settings.special_text
-        )
 
     def _account_labels(self, rendered: RenderedBatch, policy: LengthPolicy) -> None:
         """Add the written tokens of a batch to the account."""
