@@ -901,6 +901,7 @@ class ChatTemplate:
         NDArray[np.int64],
         list[tuple[int, str]],
         NDArray[np.int64],
+        list[tuple[int, str]],
     ]:
         """Render rows of JSON, as `chat.TemplateRenderer` describes.
 
@@ -921,7 +922,8 @@ class ChatTemplate:
         Returns:
             The texts back to back, the n lengths of texts, rows of row, start and end of turns and
             of trained parts in bytes of the text, the number of names in each row, the members
-            with text that are not used as (row, name), and the declined rows, without text.
+            with text that are not used as (row, name), the declined rows, and the rows that the
+            bounds of steps and output refuse, as (row, reason). Both have no text.
 
         Raises:
             TemplateError: The arguments are not JSON, or the names are too many.

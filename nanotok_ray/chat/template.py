@@ -169,6 +169,38 @@ def seconds_of(date: str | None) -> int:
     return int(datetime.fromisoformat(date).replace(tzinfo=timezone.utc).timestamp())
 
 
+class CoreTemplate:
+    """A template of the core as a template that turns are located with; its steps are bounded."""
+
+    def __init__(self, core: _core.ChatTemplate, settings: TemplateSettings) -> None:
+        """Store the template."""
+        self._core, self._arguments = core, json.loads(settings.arguments)
+        self.has_generation = core.has_generation
+
+    def render(
+        self,
+        messages: Sequence[JsonObject],
+        *,
+        tools: Sequence[Any] | None = None,
+        add_generation_prompt: bool = False,
+    ) -> tuple[str, list[Span]]:
+        """Return the text of messages, and the spans of generation blocks.
+
+        Raises:
+            SourceError: The template refuses the messages, or the bounds refuse the template.
+        """
+        context = {
+            **self._arguments,
+            "messages": [*messages],
+            "tools": tools,
+            "add_generation_prompt": add_generation_prompt,
+        }
+        try:
+            return self._core.render(json.dumps(context).encode())
+        except TemplateError as error:
+            raise SourceError(f"refused by the chat template: {error}") from error
+
+
 def check_template(template: ChatTemplate) -> None:
     """Check that a template can be compiled, and that it has what it names.
 

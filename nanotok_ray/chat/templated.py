@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray.chat.batches import Ids, RenderedBatch
-from nanotok_ray.chat.template import ChatTemplate
-from nanotok_ray.chat.turns import Span
+from nanotok_ray.chat.template import ChatTemplate, CoreTemplate
+from nanotok_ray.chat.turns import Span, TurnFinder
 from nanotok_ray.dialects import (
     MALFORMED,
     Dialect,
@@ -43,8 +43,8 @@ class PlainEncoder(Protocol):
     """What encodes one text of a template."""
 
     @property
-    def special_names(self) -> frozenset[str]:
-        """The names that messages must not spell."""
+    def special_tokens(self) -> dict[str, int]:
+        """The id of each special token by name."""
 
     @property
     def is_wide(self) -> bool:
@@ -85,8 +85,9 @@ class PlainRenderer:
         """Store the settings."""
         self._tokenizer, self._special_text = tokenizer, special_text
         self._dialect, self.template = dialect, ChatTemplate(settings)
-        names = sorted(tokenizer.special_names, key=len, reverse=True)
-        self._names = re.compile("|".join(map(re.escape, names)) or r"(?!)")
+        names = {*tokenizer.special_tokens} - {*settings.ordinary}
+        self._names = sorted(names, key=lambda name: (-len(name), name))
+        self._spelled = re.compile("|".join(map(re.escape, self._names)) or r"(?!)")
 
     def plain(self, document: bytes) -> RenderedBatch:
         """Return a conversation as the plain implementation renders it, or with its problem."""
@@ -120,7 +121,7 @@ class PlainRenderer:
         """
         row = row_of(value_of(document, exact=True), self._dialect.name, tools=self._dialect.tools)
         texts = [*_strings([row.messages, row.tools])]
-        spelled = [name for text in texts for name in self._names.findall(text)]
+        spelled = [name for text in texts for name in self._spelled.findall(text)]
         if not spelled or self._special_text == RECOGNIZE:
             return row, len(spelled)
         if self._special_text == REFUSE:
@@ -130,7 +131,7 @@ class PlainRenderer:
         if any(_BREAK in text for text in texts):
             raise SourceError(f"special token in a message: {spelled[0]!r}, with {_BREAK!r} in one")
         messages, tools = (
-            _changed(value, lambda text: self._names.sub(_broken, text))
+            _changed(value, lambda text: self._spelled.sub(_broken, text))
             for value in (row.messages, row.tools)
         )
         return Row(messages, tools), len(spelled)
@@ -182,20 +183,21 @@ class TemplateRenderer(PlainRenderer):
         super().__init__(tokenizer, settings, dialect, special_text=special_text)
         self._tokenizer: TemplateTokenizer = tokenizer
         self._settings, self._metadata = settings, metadata_of(dialect)
-        self._core, self._anchors = self.template.core(), self.template.finder.anchors
+        self._core = self.template.core()
+        self._anchors = TurnFinder(CoreTemplate(self._core, settings)).anchors
 
     def render(self, documents: Documents, *, num_threads: int = 1) -> RenderedBatch:
         """Render conversations; one that cannot be rendered gets a problem and no exception."""
         if "tool_calls" in self._settings.untrained:  # rendered once more for each message
             none = self._problem("").part(0, 0)
             return RenderedBatch.joined([none, *map(self.plain, documents)])
-        text, lengths, turns, trained, spelled, unused, declined = self._core.render_rows(
+        text, lengths, turns, trained, spelled, unused, declined, bounded = self._core.render_rows(
             self._dialect.name,
             documents.data,
             documents.offsets,
             tools=self._dialect.tools,
             arguments=self._settings.arguments.encode(),
-            names=[*self._tokenizer.special_names],
+            names=self._names,
             declines_names=self._special_text != RECOGNIZE,
             anchors=self._anchors,
             train_on=self._settings.train_on,
@@ -218,10 +220,11 @@ class TemplateRenderer(PlainRenderer):
             sizes=np.column_stack([lengths, spelled]),
             unused_keys=keys,
             unused=rows,
-            problems={},
+            problems={number: f"refused by the chat template: {why}" for number, why in bounded},
         )
         return rendered.replaced(
-            sorted({*declined.tolist(), *unaligned}), lambda number: self.plain(documents[number])
+            sorted({*declined.tolist(), *unaligned} - {number for number, _ in bounded}),
+            lambda number: self.plain(documents[number]),
         )
 
 

@@ -124,6 +124,8 @@ class TurnFinder:
             end = len(text) - rest
             if end < start or text[end:] != shorter[start:]:
                 raise SourceError(f"the tool calls of message {number} cannot be located")
+            while start and text[start - 1] == text[end - 1] and end > start:
+                start, end = start - 1, end - 1  # equal text around the calls belongs to the end
             yield start, end
 
     @cached_property

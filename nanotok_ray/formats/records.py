@@ -95,6 +95,8 @@ class TemplateSettings:
     """A template with `{% generation %}` blocks that renders the same text; None: none."""
     special_tokens: Mapping[str, str] = field(hash=False)
     """The special tokens that the template names, such as `bos_token`."""
+    ordinary: tuple[str, ...] = ()
+    """Names of special tokens that messages can spell, such as `<think>`."""
     arguments: str = "{}"
     """The other variables of the template, as a JSON object."""
     date: str | None = None

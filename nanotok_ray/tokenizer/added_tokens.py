@@ -1,12 +1,8 @@
 """The names of special tokens that texts can spell, and what finds them in a text."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from nanotok_ray.tokenizer.file_model import HUGGING_FACE_FILE, SENTENCEPIECE_FILE, FileModel
-from nanotok_ray.tokenizer.model import Model
 
 Names = Mapping[str, int]
 """The id of each name."""
@@ -23,44 +19,36 @@ class AddedTokens:
     """The names that the core finds. Those of the second pass are searched for in the text between
     those of the first; in a pass, matches are leftmost, and the longest at a position.
     """
-    special: frozenset[str]
-    """The names that have another meaning than text. Other added tokens, such as `<think>` of some
-    models, are a part of what a model writes.
-    """
+    ordinary: frozenset[str] = frozenset()
+    """Those that models write as text, such as `<think>`."""
     reason: str = ""
     """Why only the library of the tokenizer finds the names; empty if the core does."""
 
+    @classmethod
+    def of_contents(cls, contents: Mapping[str, Any]) -> "AddedTokens":
+        """Return the names by the added tokens of a tokenizer.json and their flags.
 
-def added_tokens_of(model: Model | FileModel) -> AddedTokens:
-    """Return the names that a tokenizer recognizes by the rules of its library.
-
-    For a tokenizer.json, these are the added tokens of the file with their flags; for all others
-    the special tokens, as by `allowed_special="all"` of tiktoken.
-    """
-    if not isinstance(model, FileModel) or model.description.file != HUGGING_FACE_FILE:
-        names = model.special_tokens
-        is_piece_model = (
-            isinstance(model, FileModel) and model.description.file == SENTENCEPIECE_FILE
-        )
-        reason = "sentencepiece matches user-defined symbols only" if is_piece_model else ""
-        return AddedTokens(passes=(names,), special=frozenset(names), reason=reason)
-    contents = json.loads(model.data)
-    tokens: list[Mapping[str, Any]] = contents.get("added_tokens") or []
-    return AddedTokens(
-        passes=tuple(
+        >>> think = {"id": 5, "content": "<think>", "special": False, "normalized": False}
+        >>> AddedTokens.of_contents({"added_tokens": [think]})
+        AddedTokens(passes=({'<think>': 5},), ordinary=frozenset({'<think>'}), reason='')
+        """
+        tokens: Sequence[Mapping[str, Any]] = contents.get("added_tokens") or ()
+        passes = (
             {one["content"]: one["id"] for one in tokens if _is_normalized(one) is is_second}
             for is_second in (False, True)
-        ),
-        special=frozenset(one["content"] for one in tokens if one.get("special")),
-        reason=next(_reasons(tokens, has_normalizer=bool(contents.get("normalizer"))), ""),
-    )
+        )
+        return cls(
+            passes=tuple(filter(None, passes)),
+            ordinary=frozenset(one["content"] for one in tokens if not one.get("special")),
+            reason=next(_reasons(tokens, has_normalizer=bool(contents.get("normalizer"))), ""),
+        )
 
 
 def _is_normalized(token: Mapping[str, Any]) -> bool:
     return bool(token.get("normalized", not token.get("special")))
 
 
-def _reasons(tokens: list[Mapping[str, Any]], *, has_normalizer: bool) -> Iterator[str]:
+def _reasons(tokens: Sequence[Mapping[str, Any]], *, has_normalizer: bool) -> Iterator[str]:
     """Yield why the core cannot find the names."""
     for token in tokens:
         flag = next((name for name in _CONTEXT_FLAGS if token.get(name)), None)

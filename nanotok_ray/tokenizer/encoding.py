@@ -9,7 +9,7 @@ import numpy as np
 from nanotok_ray import _core
 from nanotok_ray.documents import Documents, to_utf8
 from nanotok_ray.formats import Gaps
-from nanotok_ray.tokenizer.added_tokens import AddedTokens, added_tokens_of
+from nanotok_ray.tokenizer.added_tokens import AddedTokens
 from nanotok_ray.tokenizer.engines import LibraryEngine, engine_of
 from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.model import Model
@@ -128,8 +128,17 @@ class Encoding:
 
     @cached_property
     def added_tokens(self) -> AddedTokens:
-        """The names of special tokens that `encode_recognized` finds."""
-        return added_tokens_of(self.model)
+        """The names of special tokens that `encode_recognized` finds.
+
+        For a tokenizer.json, these are its added tokens; for all others the special tokens, as by
+        `allowed_special="all"` of tiktoken.
+        """
+        if isinstance(self.model, FileModel):
+            if self.model.added is not None:
+                return self.model.added
+            if self.model.has_library:
+                return AddedTokens(passes=(), reason="sentencepiece finds its own symbols only")
+        return AddedTokens(passes=(self.model.special_tokens,))
 
     @cached_property
     def _core_recognizer(self) -> _core.Recognizer:

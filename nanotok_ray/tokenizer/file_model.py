@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer.added_tokens import AddedTokens
 from nanotok_ray.tokenizer.core_tables import CoreTables
 from nanotok_ray.tokenizer.model import (
     MAX_ID,
@@ -125,6 +126,8 @@ class FileModel(IdTable):
     """The content of the defining file."""
     beside: Mapping[str, bytes] = field(default_factory=dict)
     """Other files of the folder that readers of the defining file use, by name."""
+    added: AddedTokens | None = None
+    """The added tokens of a tokenizer.json with their flags."""
     text_tokens: Mapping[int, bytes]
     """The bytes of every id that is not a special token; those of an id that decodes only together
     with others are its spelling in the file.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nanotok_ray import _core
 from nanotok_ray.counts import resolve_pattern
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer.added_tokens import AddedTokens
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -122,6 +123,8 @@ class Model(IdTable):
     """The bytes of ids 0..255; tokenizers of other tools can number them differently."""
     beside: Mapping[str, bytes] = field(default_factory=dict, compare=False, hash=False)
     """Files of the folder that the tokenizer was read from, such as its chat template, by name."""
+    added: AddedTokens | None = field(default=None, compare=False, hash=False)
+    """The added tokens of the file that it was read from, with their flags."""
     tokens: tuple[bytes, ...] = field(init=False, compare=False)
     """The bytes of every id that is not a special token."""
 

@@ -23,11 +23,6 @@ Part = tuple[str, int | None]
 class Positions(Encoding, Vocabulary):
     """The part of a tokenizer that has positions of ids."""
 
-    @property
-    def special_names(self) -> frozenset[str]:
-        """The names of the special tokens that `encode_recognized` finds in a text."""
-        return self.added_tokens.special
-
     def mask_of_spans(
         self, ids: Ids, offsets: Offsets, texts: Documents, spans: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], list[int]]:

@@ -9,6 +9,7 @@ from nanotok_ray.errors import NanotokError, TemplateError
 from nanotok_ray.formats import TemplateSettings
 from nanotok_ray.recipe import AUTO, NANOCHAT, SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.added_tokens import AddedTokens
 from nanotok_ray.tokenizer.file_model import SENTENCEPIECE_FILE, FileModel
 from nanotok_ray.tokenizer.foreign.around import CONFIG_FILE
 from nanotok_ray.tokenizer.foreign.huggingface import parsed_object
@@ -117,11 +118,14 @@ def template_settings(
             f"sentencepiece does not; name a folder with a tokenizer.json instead of "
             f"{SENTENCEPIECE_FILE}"
         )
+    if isinstance(model, Model) and model.added is not None:
+        _check_added(model.added)
     text = _source(templates, template)
     settings = TemplateSettings(
         text=text,
         training_text=with_blocks(text) if training_template is None else _file(training_template),
         special_tokens=token_variables(model),
+        ordinary=() if model.added is None else tuple(sorted(model.added.ordinary)),
         arguments=json.dumps(dict(arguments or {}), sort_keys=True),
         date=date,
         tools=tools,
@@ -130,6 +134,18 @@ def template_settings(
     )
     check_template(ChatTemplate(settings))
     return settings
+
+
+def _check_added(added: AddedTokens) -> None:
+    """Refuse flags of added tokens that tokenizer.txt, which workers read, does not have."""
+    reason = added.reason
+    if not reason and len(added.passes) > 1:
+        reason = f"the added token {next(iter(added.passes[1]))!r:.60} has normalized = true"
+    if reason:
+        raise TemplateError(
+            f"chat templates are not possible with this tokenizer.json: {reason}; set the flag to "
+            "false in a copy of the file"
+        )
 
 
 def _source(templates: Mapping[str, str], template: str) -> str:

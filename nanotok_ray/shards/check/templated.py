@@ -21,7 +21,7 @@ class LibraryEncoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Open the library."""
-        self.special_names, self.is_wide = tokenizer.special_names, tokenizer.is_wide
+        self.special_tokens, self.is_wide = tokenizer.special_tokens, tokenizer.is_wide
         self.library: CrossCheck = cross_check_of(tokenizer, recognize=True)
         self._bytes_of = tokenizer.decode_single_token_bytes
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from nanotok_ray.counts import PATTERNS, resolve_pattern
 from nanotok_ray.errors import CorruptOutputError, TokenizerError
+from nanotok_ray.tokenizer.added_tokens import AddedTokens
 from nanotok_ray.tokenizer.core_tables import CoreTables
 from nanotok_ray.tokenizer.file_model import (
     FIRST_LINE_OF_FILE,
@@ -109,7 +110,8 @@ class TokenizerFile:
             )
         try:
             model = model_of_contents(contents, name=name)
-            return replace(model, beside=self.beside) if self.beside else model
+            added = AddedTokens.of_contents(contents)
+            return replace(model, beside=self.beside, added=added)
         except TokenizerError:
             return from_tokenizer_json(contents, self.data, name=name, beside=self.beside)
 

@@ -23,6 +23,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import PatternError, TokenizerError
+from nanotok_ray.tokenizer.added_tokens import AddedTokens
 from nanotok_ray.tokenizer.core_tables import CoreTables, Normalizer, Step, pattern_of_text
 from nanotok_ray.tokenizer.engines import TokenizersEngine
 from nanotok_ray.tokenizer.file_model import HUGGING_FACE_FILE, FileModel, described
@@ -97,6 +98,7 @@ def from_tokenizer_json(
         ),
         data=data,
         beside=beside,
+        added=AddedTokens.of_contents(contents),
         text_tokens={n: spelled.get(text) or bytes_of_piece(text) for n, text in texts.items()},
         spelling=texts,
         tables=tables,

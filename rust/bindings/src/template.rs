@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use nanotok_bpe::{Documents, in_threads};
 use nanotok_template::{
-    Anchors, ConversationSettings, Conversations, DynObject, Limits, Rendering, Settings, Shape,
-    Template, TemplateError, TrainOn, Value, map_value, messages_for_templates, value_of_json,
+    Anchors, Conversation, ConversationSettings, Conversations, DynObject, Limits, Refusal,
+    Rendering, Settings, Shape, Template, TemplateError, TrainOn, Value, map_value,
+    messages_for_templates, value_of_json,
 };
 use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -19,7 +20,8 @@ use crate::errors::{bad_argument, bad_template};
 /// The text and the spans of generation blocks in characters.
 type TextAndSpans = (String, Vec<(usize, usize)>);
 
-/// Texts, lengths, turns, trained parts, numbers of names, unused members and declined rows.
+/// Texts, lengths, turns, trained parts, numbers of names, unused members, declined rows, and
+/// rows that the bounds refuse.
 type TextArrays<'py> = (
     Array<'py, u8>,
     Array<'py, i64>,
@@ -28,6 +30,7 @@ type TextArrays<'py> = (
     Array<'py, i64>,
     Vec<(usize, String)>,
     Array<'py, i64>,
+    Vec<(usize, String)>,
 );
 
 /// A compiled chat template.
@@ -53,7 +56,7 @@ impl ChatTemplate {
     }
 
     /// Return the texts of rows back to back, their lengths, turns, trained parts, numbers of names,
-    /// unused members, and the declined rows.
+    /// unused members, the declined rows, and those that the bounds refuse with the reason.
     #[pyo3(signature = (dialect, data, offsets, *, tools, arguments, names, declines_names, anchors, train_on, trains_reasoning, threads = 1))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
     fn render_rows<'py>(
@@ -109,6 +112,7 @@ impl ChatTemplate {
             all.spelled.into_pyarray(py),
             all.unused,
             all.declined.into_pyarray(py),
+            all.bounded,
         ))
     }
 
@@ -129,6 +133,7 @@ struct Texts {
     spelled: Vec<i64>,
     unused: Vec<(usize, String)>,
     declined: Vec<i64>,
+    bounded: Vec<(usize, String)>,
 }
 
 impl Texts {
@@ -137,10 +142,13 @@ impl Texts {
         for number in range {
             let start = own.text.len();
             let row = rows.render(documents.get(number), &mut own.text);
-            if row.is_err() {
-                own.declined.push(position(number));
-            }
-            let row = row.unwrap_or_default();
+            let row = row.unwrap_or_else(|refusal| {
+                match refusal {
+                    Refusal::Declined => own.declined.push(position(number)),
+                    Refusal::Bounded(error) => own.bounded.push((number, error.to_string())),
+                }
+                Conversation::default()
+            });
             let spans = |spans: &[Range<usize>]| -> Vec<[i64; 3]> {
                 spans.iter().map(|span| [number, span.start, span.end].map(position)).collect()
             };
@@ -161,6 +169,7 @@ impl Texts {
         self.spelled.extend(other.spelled);
         self.unused.extend(other.unused);
         self.declined.extend(other.declined);
+        self.bounded.extend(other.bounded);
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, MatchKind};
 use minijinja::Value;
 
-use crate::error::Declined;
+use crate::error::{Declined, Kind, TemplateError};
 use crate::messages::messages_for_templates;
 use crate::render::{Limits, Rendering, Template};
 use crate::rows::{Row, Shape, each_text, row};
@@ -65,7 +65,29 @@ pub struct Conversation {
     pub unused: Vec<String>,
 }
 
-const DECLINED: Declined = Declined(0);
+/// Why a row has no text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The row is not certainly well formed, or a turn cannot be located.
+    Declined,
+    /// The template takes more steps, or writes a longer text, than is allowed.
+    Bounded(TemplateError),
+}
+
+impl From<Declined> for Refusal {
+    fn from(_: Declined) -> Self {
+        Self::Declined
+    }
+}
+
+impl From<TemplateError> for Refusal {
+    fn from(error: TemplateError) -> Self {
+        match error.kind {
+            Kind::TooManySteps | Kind::TooLong => Self::Bounded(error),
+            Kind::Raised | Kind::Syntax | Kind::Failed => Self::Declined,
+        }
+    }
+}
 
 impl<'t> Conversations<'t> {
     /// Stores the settings.
@@ -77,7 +99,7 @@ impl<'t> Conversations<'t> {
         let names = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(settings.names.iter().filter(|name| !name.is_empty()))
-            .map_err(|_| DECLINED)?;
+            .map_err(|_| Declined(0))?;
         Ok(Self { template, settings, names })
     }
 
@@ -85,9 +107,8 @@ impl<'t> Conversations<'t> {
     ///
     /// # Errors
     ///
-    /// Declined if the row is not certainly well formed, or if a turn cannot be located; the text
-    /// is then as it was.
-    pub fn render(&self, document: &[u8], out: &mut String) -> Result<Conversation, Declined> {
+    /// A [`Refusal`]; the text is then as it was.
+    pub fn render(&self, document: &[u8], out: &mut String) -> Result<Conversation, Refusal> {
         let settings = &self.settings;
         let Row { messages, tools, unused } =
             row(document, settings.shape, settings.tools.as_deref())?;
@@ -96,12 +117,12 @@ impl<'t> Conversations<'t> {
             each_text(value, &mut |text| spelled += self.names.find_iter(text).count());
         }
         if spelled > 0 && settings.declines_names {
-            return Err(DECLINED);
+            return Err(Refusal::Declined);
         }
         let limits = Limits::of_input(document.len());
         let mut rendering = Rendering::default();
         let context = self.context(&messages, &tools);
-        self.template.render(&context, limits, &mut rendering).map_err(|_| DECLINED)?;
+        self.template.render(&context, limits, &mut rendering)?;
         let Rendering { text, spans } = rendering;
         let text = text.as_str();
         let assistant = assistant(&messages);
@@ -111,8 +132,8 @@ impl<'t> Conversations<'t> {
         if !has_generation || !settings.trains_reasoning {
             let places = self.places(&messages, &tools, text, limits)?;
             if !has_generation {
-                let anchors = settings.anchors.as_ref().ok_or(DECLINED)?;
-                turns = places.turns(&assistant, anchors, text).ok_or(DECLINED)?;
+                let anchors = settings.anchors.as_ref().ok_or(Refusal::Declined)?;
+                turns = places.turns(&assistant, anchors, text).ok_or(Refusal::Declined)?;
             }
             if !settings.trains_reasoning {
                 reasoning.extend(places.reasoning());
@@ -126,7 +147,7 @@ impl<'t> Conversations<'t> {
             TrainOn::Last if turns.len() == assistant.len() => {
                 &turns[turns.len().saturating_sub(1)..]
             }
-            TrainOn::Last => return Err(DECLINED),
+            TrainOn::Last => return Err(Refusal::Declined),
         };
         let trained = without(trained, &reasoning);
         out.push_str(text);
@@ -149,15 +170,15 @@ impl<'t> Conversations<'t> {
         tools: &Value,
         text: &str,
         limits: Limits,
-    ) -> Result<Places, Declined> {
+    ) -> Result<Places, Refusal> {
         let number = messages.downcast_object_ref::<List>().map_or(0, |list| list.0.len());
         if number > MAX_MESSAGES || has_marks(text) {
-            return Err(DECLINED);
+            return Err(Refusal::Declined);
         }
         let mut marks = Rendering::default();
         let context = self.context(&marked(messages), tools);
-        self.template.render(&context, limits, &mut marks).map_err(|_| DECLINED)?;
-        Places::of(&marks.text, text, number).ok_or(DECLINED)
+        self.template.render(&context, limits, &mut marks)?;
+        Places::of(&marks.text, text, number).ok_or(Refusal::Declined)
     }
 }
 

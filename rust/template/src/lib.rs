@@ -26,7 +26,7 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use conversations::{Conversation, ConversationSettings, Conversations, TrainOn};
+pub use conversations::{Conversation, ConversationSettings, Conversations, Refusal, TrainOn};
 pub use error::{Declined, Kind, TemplateError};
 pub use json::value_of_json;
 pub use messages::messages_for_templates;
