@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from importlib.resources import files
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from transformers.utils import chat_template_utils as peer
@@ -256,6 +257,80 @@ def compared(source: str) -> Iterator[tuple[str, str, object, object]]:
             yield f"{name} {options}", outcome(mine, other), mine, other
 
 
+TEXTS = (
+    "",
+    " a ",
+    "Hi\n",
+    "é\u0301 中",
+    "<think>\nx\n</think>\n\ny",
+    "{{ 1 }}",
+    "<|im_end|>",
+    "'\"\\",
+)
+ARGUMENTS = (None, {}, {"n": 1, "x": [1.5, True, None]}, '{"q": "a"}', {"place": "Zürich <b>"})
+
+
+def chance(random: Random, share: float) -> bool:
+    return random.random() < share
+
+
+def random_message(random: Random) -> Turn:
+    roles = ("user", "assistant", "assistant", "system", "tool", "developer", "critic")
+    message: Turn = {"role": random.choice(roles)}
+    text = random.choice(TEXTS)
+    content = (text, text, text, text, None, [{"type": "text", "text": text}], 7)
+    if chance(random, 0.95):
+        message["content"] = random.choice(content)
+    if chance(random, 0.2):
+        message[random.choice(("reasoning_content", "thinking", "reasoning"))] = random.choice(
+            TEXTS
+        )
+    if chance(random, 0.2):
+        calls = [called(random.choice(("f", "é")), random.choice(ARGUMENTS)) for _ in range(2)]
+        message["tool_calls"] = random.choice((calls, calls[:1], [], None))
+    if chance(random, 0.1):
+        message |= {"name": "n", "tool_call_id": "call00001", "channel": "final", "weight": 1}
+    return message
+
+
+def random_case(random: Random) -> tuple[list[Turn], dict[str, Any]]:
+    """Random messages, of which most take turns, and random arguments of the template."""
+    messages = [random_message(random) for _ in range(random.randrange(7))]
+    if chance(random, 0.6):
+        for number, message in enumerate(messages):
+            message["role"] = "assistant" if number % 2 else "user"
+    options = {
+        "add_generation_prompt": True,
+        "tools": random.choice(([WEATHER], [WEATHER, SEARCH], [])),
+        "enable_thinking": chance(random, 0.5),
+        "thinking": True,
+        "reasoning_effort": random.choice(("low", "high", "")),
+        "documents": [{"title": "T", "text": "D"}],
+        "preserve_thinking": True,
+    }
+    return messages, {name: value for name, value in options.items() if chance(random, 0.2)}
+
+
+def compare_random(folder: Path, number: int, show: str) -> None:
+    """Compare random renders of all templates, and print what is not equal."""
+    random, total = Random(1), Counter[str]()
+    paths = sorted(folder.glob("*.jinja"))
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in paths}
+    templates = {name: ChatTemplate(text, SPECIAL_TOKENS, NOW) for name, text in sources.items()}
+    for _ in range(number):
+        name = random.choice(list(sources))
+        messages, options = random_case(random)
+        mine, other = (
+            ours(templates[name], messages, options),
+            theirs(sources[name], messages, options),
+        )
+        kind = outcome(mine, other)
+        total[kind] += 1
+        if kind not in OUTCOMES[:2] and show in name:
+            shown(f"{name}: {kind}: {json.dumps(messages)} {json.dumps(options)}", mine, other)
+    print("random", *(f"{name} {total[name]}" for name in OUTCOMES), sep="  ")
+
+
 def shown(name: str, mine: object, other: object) -> None:
     print(f"--- {name}")
     if not (isinstance(mine, tuple) and isinstance(other, tuple)):
@@ -286,12 +361,16 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="a folder of templates; default: those of trl")
     parser.add_argument("--show", default="", help="print what is not equal for these templates")
     parser.add_argument("--time", help="a template whose speed is measured")
+    parser.add_argument("--random", type=int, help="a number of random conversations instead")
     args = parser.parse_args()
     peer.datetime = FixedTime
     folder = args.folder or Path(str(files("trl") / "chat_templates"))
     if args.time:
         source = (folder / f"{args.time}.jinja").read_text(encoding="utf-8")
         print(*(f"{timed(source):,.0f} renders/s" for _ in range(5)), sep="\n")
+        return
+    if args.random:
+        compare_random(folder, args.random, args.show)
         return
     total: Counter[str] = Counter()
     print("template".ljust(36), *(name.rjust(16) for name in OUTCOMES))
