@@ -8,9 +8,12 @@
 //! * `automaton`: a DFA, for other regular patterns. The regex engine matches the rest; `work`
 //!   limits what it does for a document. `matcher` uses the engine of a pattern.
 //! * `sequence`: several patterns, one after the other; `class_runs`: those of one set of characters.
+//!   The scanner does some sequences together.
 //! * `grammar`: a pattern as a regular expression without look-around; `family`: the options of the
 //!   lexer for a pattern of GPT's family.
 //! * `classes`: the sets of characters that a pattern distinguishes.
+
+use std::sync::Arc;
 
 use nanotok_memory as memory;
 
@@ -75,6 +78,8 @@ pub struct Splitter {
 enum Plan {
     Pattern(Matcher),
     Steps(Sequence),
+    /// Steps that one scanner does together.
+    Together(Vec<Step>, Arc<Scanner>),
 }
 
 /// The position at which splitting of a document ended early, and the reason.
@@ -109,10 +114,14 @@ impl Splitter {
     ///
     /// As for `new`, for each pattern; and if there are no steps or too many.
     pub fn of_steps(steps: &[Step], gaps: GapRule) -> Result<Self, Error> {
-        match steps {
-            [only] if only.is_plain() => Self::new(&only.pattern, gaps),
-            _ => Ok(Self { plan: Plan::Steps(Sequence::new(steps)?), gaps }),
-        }
+        let plan = match steps {
+            [only] if only.is_plain() => Plan::Pattern(Matcher::new(&only.pattern)?),
+            _ => match sequence::together(steps)? {
+                Some(scanner) => Plan::Together(steps.to_vec(), Arc::new(scanner)),
+                None => Plan::Steps(Sequence::new(steps)?),
+            },
+        };
+        Ok(Self { plan, gaps })
     }
 
     /// The steps of the splitter: those of `of_steps`, or one for the pattern.
@@ -120,6 +129,7 @@ impl Splitter {
         match &self.plan {
             Plan::Pattern(matcher) => vec![Step::plain(matcher.pattern())],
             Plan::Steps(sequence) => sequence.steps().cloned().collect(),
+            Plan::Together(steps, _) => steps.clone(),
         }
     }
 
@@ -130,6 +140,7 @@ impl Splitter {
         match &self.plan {
             Plan::Pattern(matcher) => matcher.engine.name(),
             Plan::Steps(sequence) => sequence.engine(),
+            Plan::Together(..) => "lexer",
         }
     }
 
@@ -181,6 +192,7 @@ impl Splitter {
                 matcher.scanner().map_or(Cpu::new(Level::Portable), Scanner::cpu)
             }
             Plan::Steps(sequence) => sequence.cpu(),
+            Plan::Together(_, scanner) => scanner.cpu(),
         }
     }
 
@@ -243,14 +255,19 @@ impl Splitter {
             Plan::Steps(sequence) => {
                 sequence.visit_text(text, work, &mut |piece| visit(piece.as_bytes(), Kind::Match))
             }
+            Plan::Together(_, scanner) => {
+                scanner.split(text, |span| visit(span, Kind::Match));
+                Ok(())
+            }
         }
     }
 
-    /// The engine of the pattern; none for several steps.
+    /// The scanner, if that is the engine.
     fn scanner(&self) -> Option<&Scanner> {
         match &self.plan {
             Plan::Pattern(matcher) => matcher.scanner(),
             Plan::Steps(_) => None,
+            Plan::Together(_, scanner) => Some(scanner),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! characters, as `\p{N}{1,3}`. The first steps of a sequence are often such patterns, which rarely
 //! match in most text.
 
-use regex_syntax::hir::{ClassUnicode, Hir, HirKind};
+use regex_syntax::hir::{ClassUnicode, HirKind};
 
 use crate::split::classes::{Classes, FirstBytes, Sets};
 use crate::split::grammar::{Grammar, one_character};
@@ -22,9 +22,7 @@ pub(super) struct ClassRuns {
 impl ClassRuns {
     /// The matcher of `pattern`, if it is such a pattern.
     pub(super) fn new(pattern: &str) -> Option<Self> {
-        let grammar = Grammar::new(pattern).filter(|grammar| !grammar.whitespace_rule)?;
-        let [only] = &grammar.alternatives[..] else { return None };
-        let (set, most) = runs_of(&regex_syntax::parse(only).ok()?)?;
+        let (set, most) = runs_of(pattern)?;
         let classes = Classes::new(&[(MEMBER, &set)]);
         let first = classes.first_bytes(MEMBER);
         Some(Self { classes, first, most })
@@ -60,14 +58,17 @@ impl ClassRuns {
     }
 }
 
-/// The set of a pattern and the most characters of a match.
-fn runs_of(hir: &Hir) -> Option<(ClassUnicode, usize)> {
+/// The set of a pattern and the most characters of a match, if it is such a pattern.
+pub(super) fn runs_of(pattern: &str) -> Option<(ClassUnicode, usize)> {
+    let grammar = Grammar::new(pattern).filter(|grammar| !grammar.whitespace_rule)?;
+    let [only] = &grammar.alternatives[..] else { return None };
+    let hir = regex_syntax::parse(only).ok()?;
     match hir.kind() {
         HirKind::Repetition(repetition) if repetition.greedy && repetition.min == 1 => {
             let most = repetition.max.map_or(usize::MAX, |most| most as usize);
             Some((one_character(&repetition.sub)?, most))
         }
-        _ => Some((one_character(hir)?, 1)),
+        _ => Some((one_character(&hir)?, 1)),
     }
 }
 

@@ -22,7 +22,7 @@
 //! [prefix?] upper+ lower* [words?]
 //! ```
 //!
-//! Together they match every character, so there are no gaps.
+//! Together they match every character, so there are no gaps. `pieces` recognizes sequences of steps.
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
@@ -32,6 +32,7 @@ use crate::split::family::alternatives::{
 use crate::split::grammar::Grammar;
 
 mod alternatives;
+mod pieces;
 
 /// The longest contraction in bytes whose separate form is recognized; usual ones have three.
 const MAX_CONTRACTION: usize = 32;
@@ -66,6 +67,9 @@ pub(crate) struct Family {
     /// White space ends after the last of these.
     pub(crate) newlines: ClassUnicode,
     pub(crate) spaces: ClassUnicode,
+    /// For a sequence of steps, see `pieces`: characters whose runs are pieces, as groups of digits
+    /// are. A sign can then precede ASCII letters only.
+    pub(crate) apart: Option<ClassUnicode>,
 }
 
 impl Family {
@@ -97,15 +101,17 @@ impl Family {
             text_end,
             newlines,
             spaces,
+            apart: None,
         };
         let one_place = family.contractions.is_empty() || family.attached.is_empty();
-        (one_place && family.has_ascii_letters() && family.is_total()).then_some(family)
+        (one_place && family.has_ascii_letters() && family.others().ranges().is_empty())
+            .then_some(family)
     }
 
     /// The characters whose neighbors do not determine whether a span starts there: those of
-    /// several kinds (letter, digit, sign or white space), those that can precede letters or follow
-    /// signs and are neither a plain sign nor white space, and letters that are both upper and
-    /// lower.
+    /// several kinds (letter, digit, sign or white space) or of none, those that can precede letters
+    /// or follow signs and are neither a plain sign nor white space, and letters that are both upper
+    /// and lower.
     pub(crate) fn hard(&self) -> ClassUnicode {
         let kinds = [&self.letters, &self.digits, &self.signs, &self.spaces];
         let pairs = (1..4).flat_map(|at| kinds[..at].iter().map(move |kind| (*kind, kinds[at])));
@@ -117,7 +123,7 @@ impl Family {
             (&self.tail, &self.letters),
             (&self.tail, &self.digits),
         ];
-        let mut hard = ClassUnicode::empty();
+        let mut hard = self.others();
         for (one, other) in pairs.chain(others) {
             hard.union(&common(one, other));
         }
@@ -144,12 +150,14 @@ impl Family {
         Some(common(&ascii(), &self.letters)) == set("[A-Za-z]")
     }
 
-    fn is_total(&self) -> bool {
-        let mut all = self.letters.clone();
+    /// The characters that are of no kind.
+    fn others(&self) -> ClassUnicode {
+        let mut others = self.letters.clone();
         for set in [&self.digits, &self.signs, &self.spaces] {
-            all.union(set);
+            others.union(set);
         }
-        all == ClassUnicode::new([ClassUnicodeRange::new('\0', char::MAX)])
+        others.negate();
+        others
     }
 }
 

@@ -6,9 +6,10 @@ use regex_syntax::hir::ClassUnicode;
 
 use crate::split::classes::{Classes, Sets};
 use crate::split::family::Family;
-use crate::split::starts::Rules;
+use crate::split::starts::{Form, Rules};
 
 mod cased;
+mod pieces;
 
 pub(crate) const LETTER: Sets = 1;
 pub(crate) const DIGIT: Sets = 1 << 1;
@@ -21,6 +22,7 @@ pub(crate) const UPPER: Sets = 1 << 7;
 pub(crate) const LOWER: Sets = 1 << 8;
 /// The characters of `Family::hard`.
 pub(crate) const HARD: Sets = 1 << 9;
+pub(crate) const APART: Sets = 1 << 10;
 
 /// A member of the family with its tables.
 #[derive(Debug)]
@@ -32,12 +34,20 @@ pub(crate) struct Lexer {
     cased: bool,
     pub(crate) max_digits: u32,
     pub(crate) text_end: bool,
+    /// Characters before which white space is at the end of its piece.
+    pub(crate) borders: Sets,
 }
 
 impl Lexer {
     /// Builds the tables of `family`, which takes 2 ms.
     pub(crate) fn new(family: Family) -> Self {
-        let sets: [(Sets, &ClassUnicode); 10] = [
+        let none = ClassUnicode::empty();
+        let form = match &family.apart {
+            Some(_) => Form::Pieces,
+            None if family.attached.is_empty() => Form::Plain,
+            None => Form::Attached,
+        };
+        let sets: [(Sets, &ClassUnicode); 11] = [
             (LETTER, &family.letters),
             (DIGIT, &family.digits),
             (SIGN, &family.signs),
@@ -48,18 +58,20 @@ impl Lexer {
             (UPPER, &family.upper),
             (LOWER, &family.lower),
             (HARD, &family.hard()),
+            (APART, family.apart.as_ref().unwrap_or(&none)),
         ];
         Self {
             classes: Classes::new(&sets),
             rules: Rules {
                 spaced_digits: family.spaced_digits,
                 spaced_signs: family.spaced_signs,
-                attached: !family.attached.is_empty(),
+                form,
             },
             cased: [&family.upper, &family.lower].iter().any(|set| !set.ranges().is_empty()),
             contractions: [family.contractions, family.attached].concat(),
             max_digits: family.max_digits,
             text_end: family.text_end,
+            borders: if form == Form::Pieces { APART | DIGIT } else { 0 },
         }
     }
 
@@ -78,14 +90,17 @@ impl Lexer {
     /// The end of the span that begins at `start`, by the alternatives in order.
     #[inline]
     pub(crate) fn end(&self, text: &[u8], start: usize) -> usize {
+        if self.rules.form == Form::Pieces {
+            return self.end_in_piece(text, start);
+        }
         if text[start] == b'\''
-            && !self.rules.attached
+            && self.rules.form == Form::Plain
             && let Some(end) = self.contraction(text, start)
         {
             return end;
         }
         if let Some(end) = self.word(text, start) {
-            let attached = self.rules.attached && text.get(end) == Some(&b'\'');
+            let attached = self.rules.form == Form::Attached && text.get(end) == Some(&b'\'');
             return attached.then(|| self.contraction(text, end)).flatten().unwrap_or(end);
         }
         let (first, second_start) = self.classes.at(text, start);
@@ -162,17 +177,17 @@ impl Lexer {
     /// characters if other text follows.
     fn white_space(&self, text: &[u8], start: usize) -> usize {
         let (mut last, mut end, mut newline) = (start, start, start);
-        loop {
+        let after = loop {
             let (classes, next) = self.classes.at(text, end);
             if classes & SPACE == 0 {
-                break;
+                break classes;
             }
             (last, end) = (end, next);
             if classes & NEWLINE != 0 {
                 newline = end;
             }
-        }
-        let at_text_end = end == text.len();
+        };
+        let at_text_end = end == text.len() || after & self.borders != 0;
         if newline > start && !(self.text_end && at_text_end) {
             newline
         } else if at_text_end || last == start {

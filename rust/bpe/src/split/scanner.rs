@@ -17,7 +17,7 @@ use crate::cpu::planes::Block;
 use crate::cpu::simd::{Cpu, Kernel, Simd, Tables};
 use crate::split::classes::Sets;
 use crate::split::lexer::{LETTER, Lexer, NEWLINE, SPACE};
-use crate::split::starts::{Before, Starts, starts};
+use crate::split::starts::{Before, Form, Starts, starts};
 
 mod masks;
 
@@ -296,7 +296,8 @@ impl Scan<'_> {
         let lexer = &self.scanner.lexer;
         let start = 63 - rest.leading_ones() as usize;
         let (classes, next) = lexer.classes.at(self.text, self.base + start);
-        let follows = next < self.text.len() && lexer.classes.at(self.text, next).0 & SPACE == 0;
+        let ends = SPACE | lexer.borders;
+        let follows = next < self.text.len() && lexer.classes.at(self.text, next).0 & ends == 0;
         u64::from(follows && classes & NEWLINE == 0) << start
     }
 
@@ -308,14 +309,14 @@ impl Scan<'_> {
         while quotes != 0 {
             let quote = quotes.trailing_zeros() as usize;
             quotes &= quotes - 1;
-            if lexer.rules.attached && self.carry.word_end == self.base + quote {
+            if lexer.rules.form == Form::Attached && self.carry.word_end == self.base + quote {
                 continue;
             }
             let Some(end) = lexer.contraction(self.text, self.base + quote) else { continue };
             self.carry.word_end = end;
             let letter = u128::from(lexer.classes.at(self.text, end).0 & LETTER != 0);
             let end = end - self.base;
-            let first_taken = if lexer.rules.attached { 1 } else { 2 };
+            let first_taken = if lexer.rules.form == Form::Attached { 1 } else { 2 };
             let taken = ((1_u128 << end) - (first_taken << quote)).to_le_bytes();
             let after = (letter << end).to_le_bytes();
             let half = |bytes: &[u8; 16], at: usize| {

@@ -12,6 +12,8 @@ use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
 use crate::split::class_runs::ClassRuns;
 use crate::split::engine::Engine;
+use crate::split::family::Family;
+use crate::split::lexer::Lexer;
 use crate::split::matcher::{Matcher, check_length};
 use crate::split::scanner::Scanner;
 use crate::split::work::Work;
@@ -79,6 +81,20 @@ struct Stage {
 enum Finder {
     Runs(Arc<ClassRuns>),
     Matcher(Matcher),
+}
+
+/// The scanner that splits like `steps`, if there is one.
+///
+/// # Errors
+///
+/// Fails if a pattern is too long, or as `Level::in_use`.
+pub(super) fn together(steps: &[Step]) -> Result<Option<Scanner>, Error> {
+    let [digits, apart, last] = steps else { return Ok(None) };
+    let patterns = [digits, apart, last].map(|step| step.pattern.as_str());
+    patterns.iter().try_for_each(|pattern| check_length(pattern))?;
+    let family = if steps.iter().all(Step::is_plain) { Family::of_steps(patterns) } else { None };
+    let level = Level::in_use()?;
+    Ok(family.map(|family| Scanner::new(Lexer::new(family), level)))
 }
 
 impl Sequence {

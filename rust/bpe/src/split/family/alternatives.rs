@@ -4,7 +4,7 @@
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{ClassUnicode, Hir, HirKind, Look};
 
-use super::{is_within, only};
+use super::{is_within, only, set};
 use crate::split::grammar::one_character;
 
 /// A part of an alternative.
@@ -94,11 +94,21 @@ pub(super) fn letters(alternatives: &[Vec<Step>]) -> Option<(Letters, &[Vec<Step
     (letters == cased_letters(second, (1, 0))?).then_some((letters, rest))
 }
 
-fn letters_of_any_case(steps: &[Step]) -> Option<Letters> {
+pub(super) fn letters_of_any_case(steps: &[Step]) -> Option<Letters> {
     let (prefix, rest) = prefixed(steps);
     let [Step::Repeat { of, min: 1, max: None }, words @ ..] = rest else { return None };
     let (upper, lower) = (ClassUnicode::empty(), ClassUnicode::empty());
     Some(Letters { prefix, all: of.clone(), upper, lower, words: words_of(words)? })
+}
+
+/// The characters of which one precedes the letters A to Z and a to z.
+pub(super) fn one_then_letters(steps: &[Step]) -> Option<ClassUnicode> {
+    let [Step::Repeat { of: one, min: 1, max: Some(1) }, Step::Repeat { of, min: 1, max: None }] =
+        steps
+    else {
+        return None;
+    };
+    (Some(of) == set("[A-Za-z]").as_ref()).then(|| one.clone())
 }
 
 /// Upper and lower letters, with the minimum number of each.

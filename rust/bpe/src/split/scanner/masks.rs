@@ -11,15 +11,16 @@ use crate::cpu::planes::{AsciiSets, Block, Planes};
 use crate::cpu::simd::Simd;
 use crate::split::classes::Sets;
 use crate::split::lexer::{
-    DIGIT, HARD, LETTER, LOWER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL, UPPER,
+    APART, DIGIT, HARD, LETTER, LOWER, Lexer, NEWLINE, PREFIX, SIGN, SPACE, TAIL, UPPER,
 };
-use crate::split::starts::{Masks, spread};
+use crate::split::starts::{Form, Masks, spread};
 
 /// Bits of the classifier's sets. Only the space is both letter and space; signs are in none of
 /// letter, digit and space.
 mod bit {
     pub(super) const LETTER: usize = 0;
     pub(super) const DIGIT: usize = 1;
+    /// The apostrophe; for pieces, which have no contractions, the hard characters.
     pub(super) const QUOTE: usize = 2;
     pub(super) const SPACE: usize = 3;
     pub(super) const NEWLINE: usize = 4;
@@ -45,8 +46,9 @@ pub(super) fn ascii_sets(lexer: &Lexer) -> AsciiSets {
         for (class, bit) in kept {
             *own |= u8::from(classes & class != 0) << bit;
         }
-        *own |=
-            u8::from(character == b'\'') << bit::QUOTE | u8::from(character == b' ') << bit::LETTER;
+        let is_quote =
+            if lexer.rules.form == Form::Pieces { classes & HARD != 0 } else { character == b'\'' };
+        *own |= u8::from(is_quote) << bit::QUOTE | u8::from(character == b' ') << bit::LETTER;
     }
     sets
 }
@@ -70,7 +72,12 @@ impl Scan<'_> {
             blank: letter & space,
             quote: set(bit::QUOTE),
             rest: 0,
+            wide: planes.wide,
+            apart: 0,
         };
+        if self.scanner.lexer.rules.form == Form::Pieces && masks.quote != 0 {
+            return None;
+        }
         let easy = planes.wide == 0 || self.widen(simd, &mut masks, block, &planes);
         easy.then_some(masks)
     }
@@ -99,6 +106,10 @@ impl Scan<'_> {
             }
             if is_plain_letter(own) {
                 letter |= bit;
+            } else if own == LETTER | APART {
+                letter |= bit;
+                others.apart |= bit;
+                is_other = true;
             } else {
                 add(&mut others, own, bit);
                 is_other = true;
@@ -139,6 +150,7 @@ impl Masks {
         self.newline |= spread(first.newline, rest);
         self.prefix |= spread(first.prefix, rest);
         self.tail |= spread(first.tail, rest);
+        self.apart |= spread(first.apart, rest);
     }
 }
 
@@ -158,6 +170,7 @@ fn add(masks: &mut Masks, classes: Sets, bytes: u64) {
         (NEWLINE, &mut masks.newline),
         (PREFIX, &mut masks.prefix),
         (TAIL, &mut masks.tail),
+        (APART, &mut masks.apart),
     ];
     for (class, mask) in all {
         *mask |= if classes & class == 0 { 0 } else { bytes };
