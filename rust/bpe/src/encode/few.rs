@@ -6,23 +6,45 @@
     reason = "kernels use the instructions of a level only if inlined"
 )]
 
-use crate::cpu::simd::{Kernel, Simd};
+use crate::cpu::simd::{Cpu, Kernel, Simd};
 use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 
-/// The position of no id, and the number of positions.
-const NOWHERE: u32 = 16;
+/// The maximum number of bytes: those of two vectors.
+pub(crate) const MAX: usize = 32;
 
-/// The maximum number of bytes.
-pub(crate) const MAX: usize = NOWHERE as usize;
+/// The maximum number of bytes for one vector.
+const MAX_OF_ONE: usize = 16;
 
-/// Appends the ids of `bytes`, 1 to 16 of them, to `ids`, for merges whose ids are below `NO_ID`.
-pub(crate) struct MergeFew<'a> {
-    pub(crate) merges: &'a MergeTable,
-    pub(crate) bytes: &'a [u8],
-    pub(crate) ids: &'a mut Vec<u32>,
+/// Appends the ids of `bytes`, 1 to 32 of them, to `ids`, for merges whose ids are below `NO_ID`.
+#[inline]
+pub(crate) fn merge_few(cpu: Cpu, merges: &MergeTable, bytes: &[u8], ids: &mut Vec<u32>) {
+    if bytes.len() <= MAX_OF_ONE {
+        cpu.run(MergeFew::<1> { merges, bytes, ids });
+    } else {
+        cpu.run(MergeFew::<2> { merges, bytes, ids });
+    }
 }
 
-impl Kernel for MergeFew<'_> {
+/// Merges up to 16 bytes for each of the `V` vectors.
+struct MergeFew<'a, const V: usize> {
+    merges: &'a MergeTable,
+    bytes: &'a [u8],
+    ids: &'a mut Vec<u32>,
+}
+
+impl<const V: usize> MergeFew<'_, V> {
+    /// The number of positions, which is also the position of no id.
+    #[expect(clippy::cast_possible_truncation, reason = "one or two vectors")]
+    const NOWHERE: u32 = 16 * V as u32;
+
+    /// A merge and its position, in the order of merging.
+    #[inline(always)]
+    fn key_of(id: u32, at: u32) -> u32 {
+        if id == NO_MERGE { NO_MERGE } else { (id * Self::NOWHERE) | at }
+    }
+}
+
+impl<const V: usize> Kernel for MergeFew<'_, V> {
     type Output = ();
 
     #[inline(always)]
@@ -30,42 +52,39 @@ impl Kernel for MergeFew<'_> {
         let Self { merges, bytes, ids } = self;
         let mut here = [NO_ID; MAX + 1];
         here.iter_mut().zip(bytes).for_each(|(id, &byte)| *id = byte.into());
-        let mut keys = [NO_MERGE; MAX];
+        let mut keys = [[NO_MERGE; MAX_OF_ONE]; V];
         let pairs = bytes.windows(2).zip(0..);
-        for (key, (pair, at)) in keys.iter_mut().zip(pairs) {
-            *key = key_of(merges.of_bytes(pair[0], pair[1]), at);
+        for (key, (pair, at)) in keys.as_flattened_mut().iter_mut().zip(pairs) {
+            *key = Self::key_of(merges.of_bytes(pair[0], pair[1]), at);
         }
-        let mut keys = simd.sixteen(&keys);
+        let mut keys = keys.map(|sixteen| simd.sixteen(&sixteen));
         // One bit for each position with an id.
-        let mut there = (1_u32 << bytes.len()) - 1;
+        let mut there = (1_u64 << bytes.len()) - 1;
         loop {
-            let least = simd.least(keys);
+            let least = keys.iter().fold(NO_MERGE, |least, &keys| least.min(simd.least(keys)));
             if least == NO_MERGE {
                 break;
             }
-            let (at, id) = (least % NOWHERE, least / NOWHERE);
+            let (at, id) = (least % Self::NOWHERE, least / Self::NOWHERE);
             let after = there & !1 << at;
             let (next, after) = (after.trailing_zeros(), after & after.wrapping_sub(1));
-            let after = (after | 1 << NOWHERE).trailing_zeros();
+            let after = (after | 1 << Self::NOWHERE).trailing_zeros();
             let before = there & ((1 << at) - 1);
-            let before = if before == 0 { NOWHERE } else { before.ilog2() };
+            let before = if before == 0 { Self::NOWHERE } else { before.ilog2() };
             there ^= 1 << next;
             here[at as usize] = id;
-            let left = key_of(merges.of_new(here[before as usize], id), before);
-            let right = key_of(merges.of_new(id, here[after as usize]), at);
-            keys = simd.with(keys, before, left);
-            keys = simd.with(keys, at, right);
-            keys = simd.with(keys, next, NO_MERGE);
+            let left = Self::key_of(merges.of_new(here[before as usize], id), before);
+            let right = Self::key_of(merges.of_new(id, here[after as usize]), at);
+            for (keys, first) in keys.iter_mut().zip((0..).step_by(MAX_OF_ONE)) {
+                let lane = |at: u32| at.wrapping_sub(first);
+                *keys = simd.with(*keys, lane(before), left);
+                *keys = simd.with(*keys, lane(at), right);
+                *keys = simd.with(*keys, lane(next), NO_MERGE);
+            }
         }
         while there != 0 {
             ids.push(here[there.trailing_zeros() as usize]);
             there &= there - 1;
         }
     }
-}
-
-/// A merge and its position, in the order of merging.
-#[inline(always)]
-fn key_of(id: u32, at: u32) -> u32 {
-    if id == NO_MERGE { NO_MERGE } else { (id * NOWHERE) | at }
 }

@@ -30,7 +30,7 @@ use crate::encode::backtrack::Backtrack;
 use crate::encode::chunks::{CHUNK, merge_in_chunks};
 use crate::encode::cuts::Cuts;
 use crate::encode::early::Early;
-use crate::encode::few::{self, MergeFew};
+use crate::encode::few::{self, merge_few};
 use crate::encode::linked::Linked;
 use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 use crate::encode::space_runs::SpaceRuns;
@@ -153,8 +153,7 @@ impl SpanIds {
         } else if let Some(early) = self.early.as_ref().filter(|it| it.occurs_in(span)) {
             early.merge(&self.merges, span, &mut scratch.ids);
         } else if span.len() <= self.most_few {
-            let (merges, ids) = (&self.merges, &mut scratch.ids);
-            self.cpu.run(MergeFew { merges, bytes: span, ids });
+            merge_few(self.cpu, &self.merges, span, &mut scratch.ids);
         } else {
             self.encode_long(span, scratch);
         }

@@ -202,7 +202,7 @@ proptest! {
         let bytes = &span[..span.len().min(length)];
         for level in Level::ALL {
             let mut ids = vec![7];
-            Cpu::new(level).run(MergeFew { merges: &tables.merges, bytes, ids: &mut ids });
+            merge_few(Cpu::new(level), &tables.merges, bytes, &mut ids);
             prop_assert_eq!(&ids[1..], tables.by_heap(bytes), "{}", level);
         }
     }
