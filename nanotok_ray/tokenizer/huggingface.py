@@ -1,5 +1,6 @@
 """Writes tokenizer.json and tokenizer_config.json for Hugging Face, with the chat template."""
 
+import codecs
 import json
 import re
 from collections.abc import Mapping
@@ -293,12 +294,8 @@ def token_roles(model: Model) -> dict[str, str]:
     return {role: name for role, name in tokens.items() if name is not None}
 
 
-_PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-_OTHERS = [value for value in range(256) if value not in _PRINTABLE]
-_BYTES = {
-    **dict.fromkeys(_OTHERS, "\uffff"),  # not the spelling of any byte
-    **{0x100 + index: chr(value) for index, value in enumerate(_OTHERS)},
-}
+_BYTES = {ord(character): value for value, character in enumerate(_CHARACTERS)}
+"""The byte of each character that spells one."""
 
 
 def token_bytes(spelling: str, *, name: str) -> bytes:
@@ -332,4 +329,4 @@ def spelled_bytes(text: str) -> bytes | None:
 
 
 def _encoded(spelling: str) -> bytes:
-    return spelling.translate(_BYTES).encode("latin-1")
+    return codecs.charmap_encode(spelling, "strict", _BYTES)[0]

@@ -223,12 +223,13 @@ def _pairs(
 ) -> list[tuple[bytes, bytes]]:
     pairs = []
     for index, merge in enumerate(merges):
-        left, right = pair_of(merge, where=f"{name}, merges[{index}]")
-        if left + right not in vocab or left not in spelled or right not in spelled:
+        left, right = pair_of(merge, name=name, index=index)
+        first, second = spelled.get(left), spelled.get(right)
+        if first is None or second is None or left + right not in vocab:
             raise TokenizerError(
                 f"{name}, merges[{index}]: {merge!r:.80} are no tokens that make a token"
             )
-        pairs.append((spelled[left], spelled[right]))
+        pairs.append((first, second))
     return pairs
 
 
