@@ -134,8 +134,8 @@ impl Splitter {
     }
 
     /// The implementation that splits text: "lexer", "table" or "regex", from fastest to slowest;
-    /// of several steps, the slowest one. The spans are the same. "lexer" includes the scanner,
-    /// "table" is the DFA.
+    /// of several steps, the slowest one. The spans are the same. "lexer" includes the scanner, which
+    /// does some steps together; "table" is the DFA.
     pub fn engine(&self) -> &'static str {
         match &self.plan {
             Plan::Pattern(matcher) => matcher.engine.name(),

@@ -15,6 +15,19 @@ pub(crate) const MAX: usize = 32;
 /// The maximum number of bytes for one vector.
 const MAX_OF_ONE: usize = 16;
 
+/// With at most this many ids, the tables of other ways to merge fit the cache of a core, and those
+/// are faster for more than 16 bytes.
+const FEW_IDS: usize = 1 << 16;
+
+/// The number of bytes up to which this way to merge is possible and the fastest.
+pub(crate) fn most_bytes(num_ids: usize) -> usize {
+    match num_ids {
+        ..=FEW_IDS => MAX_OF_ONE,
+        _ if num_ids <= NO_ID as usize => MAX,
+        _ => 0,
+    }
+}
+
 /// Appends the ids of `bytes`, 1 to 32 of them, to `ids`, for merges whose ids are below `NO_ID`.
 #[inline]
 pub(crate) fn merge_few(cpu: Cpu, merges: &MergeTable, bytes: &[u8], ids: &mut Vec<u32>) {

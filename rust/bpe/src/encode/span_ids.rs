@@ -32,7 +32,7 @@ use crate::encode::cuts::Cuts;
 use crate::encode::early::Early;
 use crate::encode::few::{self, merge_few};
 use crate::encode::linked::Linked;
-use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
+use crate::encode::merge_table::{MergeTable, NO_MERGE};
 use crate::encode::space_runs::SpaceRuns;
 use crate::encode::sweep::{is_poor, merge_by_sweeps};
 use crate::numbering::Numbering;
@@ -91,7 +91,7 @@ impl SpanIds {
         let backtrack = Backtrack::new(&vocabulary, &reachable);
         let cuts = Cuts::new(&vocabulary);
         let cpu = Cpu::new(Level::in_use()?);
-        let most_few = if vocabulary.len() <= NO_ID as usize { few::MAX } else { 0 };
+        let most_few = few::most_bytes(vocabulary.len());
         let num_merged = vocabulary.len();
         if let Some(whole) = tokens.whole {
             vocabulary.append(whole)?;
