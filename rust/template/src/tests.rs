@@ -158,18 +158,22 @@ fn json_that_python_may_read_differently_is_declined() {
         "18446744073709551616",
         "-9223372036854775809",
         "1e999",
+        "-0",
+        "[-0, 1]",
+        "[1e30, 10000000000000000000000]",
         "[] []",
     ] {
         assert!(value_of_json(text.as_bytes()).is_err(), "{text}");
     }
     assert!(value_of_json(b"\"\xff\"").is_err());
     assert!(value_of_json(&[b'['; 1000]).is_err());
-    let same =
-        r#"{"a": [-0, -0.0, 1E5, 18446744073709551615, "\ud83d\ude42\/\u0041"], "b": 1, "a": {}}"#;
+    let same = r#"{"a": [-0.0, 1E5, 2.5e20, "\ud83d\ude42\/\u0041"], "b": 1, "a": {}}"#;
     assert_eq!(value_of_json(same.as_bytes()).unwrap().to_string(), "{'a': {}, 'b': 1}");
-    let list = r#" [ -0, -0.0, 1E5, 18446744073709551615, "\ud83d\ude42\/\u0041" ] "#;
+    let list = r#" [ -0.0, 1E5, 2.5e20, "\ud83d\ude42\/\u0041" ] "#;
     let list = value_of_json(list.as_bytes()).unwrap().to_string();
-    assert_eq!(list, "[0, -0.0, 100000.0, 18446744073709551615, '🙂/A']");
+    assert_eq!(list, "[-0.0, 100000.0, 2.5e+20, '🙂/A']");
+    let numbers = value_of_json(b"[18446744073709551615, -9223372036854775808, 0.1]").unwrap();
+    assert_eq!(numbers.to_string(), "[18446744073709551615, -9223372036854775808, 0.1]");
 }
 
 #[test]
