@@ -29,6 +29,7 @@ _ROLES: Final = {
     "assistant": "c2",
     "python": "c7",
     "user": "c1",
+    "prompt": "c8",
     "python_output": "c3",
     "image": "c4",
     "bos": "c6",
