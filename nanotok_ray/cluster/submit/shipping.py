@@ -171,6 +171,9 @@ def _paths(tables: Tables) -> Iterator[tuple[str, str]]:
         paths = source["paths"]
         for item in [paths] if isinstance(paths, str) else paths:
             yield f"source.{source['name']}.paths", item
+        for key in ("template", "training_template"):
+            if str(source.get(key, "")).endswith(".jinja"):
+                yield f"source.{source['name']}.{key}", source[key]
     for key in ("path", "work"):
         if key in tables["output"]:
             yield f"output.{key}", tables["output"][key]
