@@ -81,7 +81,6 @@ from nanotok_ray.formats.records import (
     ExportRecord,
     FileRange,
     Flow,
-    Gaps,
     LearnedTokens,
     LearnRecord,
     Manifest,
@@ -95,7 +94,6 @@ from nanotok_ray.formats.records import (
     RowGroup,
     Shard,
     ShardRecord,
-    ShardSettings,
     SliceName,
     SourceFile,
     SourceRows,
@@ -104,7 +102,6 @@ from nanotok_ray.formats.records import (
     StoredPlan,
     SumRecord,
     SumSize,
-    TemplateSettings,
     Totals,
 )
 from nanotok_ray.formats.run_summary import (
@@ -121,6 +118,7 @@ from nanotok_ray.formats.run_summary import (
     StageTime,
     VerifiedFiles,
 )
+from nanotok_ray.formats.settings import Gaps, ShardSettings, TemplateSettings
 from nanotok_ray.formats.shards_index import (
     MAX_SHARD_NUMBER,
     ROW,
