@@ -267,7 +267,13 @@ TEXTS = (
     "<|im_end|>",
     "'\"\\",
 )
-ARGUMENTS: tuple[Any, ...] = (None, {}, {"n": 1, "x": [1.5, True, None]}, '{"q": "a"}', {"place": "Zürich <b>"})
+ARGUMENTS: tuple[Any, ...] = (
+    None,
+    {},
+    {"n": 1, "x": [1.5, True, None]},
+    '{"q": "a"}',
+    {"place": "Zürich <b>"},
+)
 
 
 def chance(random: Random, share: float) -> bool:

@@ -5,19 +5,23 @@ text stay as they are in the row.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from nanotok_ray.dialects.fields import (
     JsonObject,
     kind_of,
-    list_of,
     object_of,
-    optional_string_of,
     quoted,
     string_of,
     value_of_text,
 )
-from nanotok_ray.dialects.messages import SPEAKERS, alpaca_messages_of, pairs_messages_of
+from nanotok_ray.dialects.messages import (
+    SPEAKERS,
+    alpaca_messages_of,
+    pairs_messages_of,
+    sharegpt_messages_of,
+)
 from nanotok_ray.errors import SourceError
 
 
@@ -32,8 +36,8 @@ class Row(NamedTuple):
 MEDIA: Final = ("image", "image_url", "video", "audio", "input_audio")
 """The types of parts of a message that are not text."""
 
-_TOOL_SPEAKERS: Final = {"function_call": "assistant", "observation": "tool", "tool": "tool"}
-"""The role of each speaker of ShareGPT that only conversations with tools have."""
+_ANSWERS: Final = ("observation", "tool")
+"""The speakers of ShareGPT that answer a call."""
 
 
 def row_of(value: object, dialect: str, *, tools: str | None = None) -> Row:
@@ -88,33 +92,15 @@ def _listed(value: object) -> list[JsonObject]:
     return messages
 
 
-def _sharegpt(value: object) -> list[JsonObject]:
-    document = object_of(value)
-    messages = [*map(_turn, list_of(document, "conversations"))]
-    system = optional_string_of(document, "system")
-    if not system:
-        return messages
-    if any(message["role"] == "system" for message in messages):
-        raise SourceError("two system messages: the field 'system' and a turn of 'system'")
-    return [{"role": "system", "content": system}, *messages]
-
-
-def _turn(turn: object) -> JsonObject:
-    if not isinstance(turn, dict) or not all(isinstance(turn.get(k), str) for k in _TURN):
-        raise SourceError(
-            f"a turn is not an object with the strings 'from' and 'value': {kind_of(turn)}"
-        )
+def _of_tools(turn: JsonObject) -> JsonObject:
+    """Return the message of a turn of ShareGPT that only conversations with tools have."""
     speaker, said = turn["from"], turn["value"]
-    role = SPEAKERS.get(speaker) or _TOOL_SPEAKERS.get(speaker)
-    if role is None:
-        known = ", ".join((*SPEAKERS, *_TOOL_SPEAKERS))
-        raise SourceError(f"unknown speaker: {quoted(speaker)}; known are {known}")
     if speaker == "function_call":
-        return {"role": role, "content": "", "tool_calls": [*_calls(said)]}
-    return {"role": role, "content": said}
-
-
-_TURN = ("from", "value")
+        return {"role": "assistant", "content": "", "tool_calls": [*_calls(said)]}
+    if speaker in _ANSWERS:
+        return {"role": "tool", "content": said}
+    known = ", ".join((*SPEAKERS, "function_call", *_ANSWERS))
+    raise SourceError(f"unknown speaker: {quoted(speaker)}; known are {known}")
 
 
 def _calls(said: str) -> Iterator[JsonObject]:
@@ -140,7 +126,7 @@ def _question(value: object) -> list[JsonObject]:
 _READERS: Final[dict[str, Callable[[object], list[JsonObject]]]] = {
     "messages": _listed,
     "customjson": _listed,
-    "sharegpt": _sharegpt,
+    "sharegpt": partial(sharegpt_messages_of, message_of=_of_tools),
     "gsm8k": _question,
     "prompt-response": pairs_messages_of,
     "alpaca": alpaca_messages_of,

@@ -1,6 +1,6 @@
 """Dialects of conversations whose documents are lists of messages, pairs, or turns."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from nanotok_ray.dialects.fields import (
@@ -147,8 +147,10 @@ SPEAKERS: Final = {
 """The role of each known speaker."""
 
 
-def sharegpt_messages_of(value: object) -> list[JsonObject]:
-    """Return the messages of a document.
+def sharegpt_messages_of(
+    value: object, *, message_of: Callable[[JsonObject], JsonObject] | None = None
+) -> list[JsonObject]:
+    """Return the messages of a document; `message_of` makes those of unknown speakers.
 
     >>> turns = [{"from": "human", "value": "hi"}]
     >>> sharegpt_messages_of({"conversations": turns, "system": "Be kind."})
@@ -162,7 +164,7 @@ def sharegpt_messages_of(value: object) -> list[JsonObject]:
     turns = list_of(document, "conversations")
     if not turns:
         raise SourceError("the conversation has no turns")
-    messages = [_message(turn, number) for number, turn in enumerate(turns)]
+    messages = [_message(turn, number, message_of) for number, turn in enumerate(turns)]
     system = optional_string_of(document, "system")
     if not system:
         return messages
@@ -171,7 +173,9 @@ def sharegpt_messages_of(value: object) -> list[JsonObject]:
     return [{"role": "system", "content": system}, *messages]
 
 
-def _message(turn: object, number: int) -> JsonObject:
+def _message(
+    turn: object, number: int, message_of: Callable[[JsonObject], JsonObject] | None
+) -> JsonObject:
     if not isinstance(turn, dict):
         raise SourceError(f"turn is not an object: turn {number} is {kind_of(turn)}")
     for key in ("from", "value"):
@@ -180,6 +184,8 @@ def _message(turn: object, number: int) -> JsonObject:
                 f"turn has no string {key!r}: in turn {number} it is {kind_of(turn.get(key))}"
             )
     role = SPEAKERS.get(turn["from"])
+    if role is None and message_of is not None:
+        return message_of(turn)
     if role is None:
         raise SourceError(
             f"unknown speaker: {quoted(turn['from'])} in turn {number}; known are "
