@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from nanotok_ray import _core
-from nanotok_ray.chat import jinja
 from nanotok_ray.chat.turns import Span, TurnFinder
 from nanotok_ray.dialects import JsonObject, Row
 from nanotok_ray.errors import SourceError, TemplateError
@@ -49,6 +48,8 @@ class ChatTemplate:
     @cached_property
     def has_generation(self) -> bool:
         """Whether blocks of the template say what the assistant wrote."""
+        from nanotok_ray.chat import jinja  # noqa: PLC0415 - readers of shards do not have Jinja2
+
         return jinja.has_generation(self._source)
 
     def core(self) -> _core.ChatTemplate:
@@ -144,6 +145,8 @@ class ChatTemplate:
         tools: Sequence[Any] | None,
         add_generation_prompt: bool,
     ) -> tuple[str, list[Span]]:
+        from nanotok_ray.chat import jinja  # noqa: PLC0415 - readers of shards do not have Jinja2
+
         context = {
             **self._arguments,
             "messages": jinja.messages_for_templates([*messages]),
@@ -207,6 +210,8 @@ def check_template(template: ChatTemplate) -> None:
     Raises:
         TemplateError: It cannot; or its template for training renders another text.
     """
+    from nanotok_ray.chat import jinja  # noqa: PLC0415 - readers of shards do not have Jinja2
+
     source, settings = template.settings.text, template.settings
     names = jinja.variables_of(source)
     given = {*settings.special_tokens, *json.loads(settings.arguments)}
