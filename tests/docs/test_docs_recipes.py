@@ -50,6 +50,9 @@ TYPES = {
     tuple[int, ...]: "sizes",
 }
 """The names of types on the page; a choice of texts is a text."""
+TYPE_OF = {"template_args": "table"}
+"""The types of keys that are stored in another one."""
+KINDS = ("text", "chat", "vision")
 BY_KIND = ("column", "split", "count", "prepend")
 """Keys of a source whose default depends on its kind."""
 
@@ -110,7 +113,7 @@ def test_the_page_lists_exactly_the_keys(title):
 @pytest.mark.parametrize(("title", "key", "cells"), CELLS)
 def test_type_and_default_on_the_page_are_those_of_the_key(title, key, cells):
     field = TABLES[title].model_fields[key]
-    assert cells[0] == TYPES[plain_type(field.annotation)]
+    assert cells[0] == TYPE_OF.get(key, TYPES[plain_type(field.annotation)])
     shown = cells[1]
     if field.is_required():
         assert shown == "required"
@@ -121,6 +124,12 @@ def test_type_and_default_on_the_page_are_those_of_the_key(title, key, cells):
         assert shown == "nanochat's nine"
         assert field.default == SPECIAL_TOKENS
         assert all(f"`{name}`" in section(PAGE, title) for name in SPECIAL_TOKENS)
+    elif key == "special_text":  # the default of chats is not for other kinds
+        of_kind = {
+            kind: getattr(SourceRecipe(name="a", kind=kind, paths="/a"), key) for kind in KINDS
+        }
+        assert re.findall(r'`"(\w+)"`', shown) == [of_kind["text"], of_kind["chat"]]
+        assert of_kind["vision"] == of_kind["text"]
     elif title == "[[source]]" and key in BY_KIND:
         assert field.default_factory is not None
         check_default_by_kind(key, shown_values(shown, TABLES[title], key))
@@ -129,10 +138,7 @@ def test_type_and_default_on_the_page_are_those_of_the_key(title, key, cells):
 
 
 def check_default_by_kind(key, shown):
-    made = [
-        getattr(SourceRecipe(name="a", kind=kind, paths=("/a",)), key)
-        for kind in ("text", "chat", "vision")
-    ]
+    made = [getattr(SourceRecipe(name="a", kind=kind, paths=("/a",)), key) for kind in KINDS]
     if key == "column":  # conversations have none
         assert made[1:] == ["", ""]
         assert shown == made[:1]

@@ -11,7 +11,7 @@ from nanotok_ray.shards.settings import shard_key
 from nanotok_ray.sources import make_plan
 from nanotok_ray.tokenizer import Tokenizer
 from tests.docs.test_docs_recipes import CELLS, rows
-from tests.support.doc_commands import RECIPE, make_folder
+from tests.support.doc_commands import CHATML, RECIPE, make_folder
 
 PAGES = """
 [[source]]
@@ -19,7 +19,18 @@ name = "pages"
 kind = "vision"
 paths = ["/data/ocr/*.parquet"]
 count = true
+
+[[source]]
+name = "talks"
+kind = "chat"
+paths = ["/data/tools/*.jsonl"]
+template = "/data/talks.jinja"
 """
+TEMPLATES = {
+    "talks": CHATML,
+    "other": f"{CHATML}!",
+    "blocks": "{% generation %}{{ messages }}{% endgeneration %}",
+}
 BASE = (
     "source.chats.count=true",
     'tokenizer.extra_special_tokens=["preset:seed", "preset:nano-deepseek-ocr"]',
@@ -39,6 +50,13 @@ CHANGES = {
     "source.append": ['source.web.append=["<|bos|>"]'],
     "source.special_text": ['source.web.special_text="recognise"'],
     "source.dialect": ["source.chats.dialect=customjson"],
+    "source.template": ["source.talks.template=/data/other.jinja"],
+    "source.training_template": ["source.talks.training_template=/data/blocks.jinja"],
+    "source.template_args": ["source.talks.template_args={enable_thinking = false}"],
+    "source.template_date": ['source.talks.template_date="2026-01-31"'],
+    "source.tools": ["source.talks.tools=tools"],
+    "source.train_on": ["source.talks.train_on=last"],
+    "source.untrained": ["source.talks.untrained=tool_calls"],
     "source.image_token": ["source.pages.image_token=<|image|>"],
     "source.image_tokens": ["source.pages.image_tokens=3"],
     "source.grounding": ["source.pages.grounding=true"],
@@ -79,13 +97,17 @@ class Keys:
 def keys_of(tmp_path_factory):
     root = tmp_path_factory.mktemp("keys")
     make_folder(root)
+    for name, template in TEMPLATES.items():
+        (root / f"data/{name}.jinja").write_text(template, "utf-8")
     tokenizer = Tokenizer.train_from_iterator(
         ["a text"], 300, special_tokens=[*SPECIAL_TOKENS, "<image>", "<|image|>", *GROUNDING]
     )
 
     def keys(*overrides):
-        text = (RECIPE + PAGES).replace("/data", f"{root}/data")
-        recipe = parse_recipe(text, overrides=(*BASE, *overrides))
+        text, *changes = (
+            each.replace("/data", f"{root}/data") for each in (RECIPE + PAGES, *BASE, *overrides)
+        )
+        recipe = parse_recipe(text, overrides=changes)
         plan = make_plan(recipe)
         training = training_of(recipe, plan)
         settings = {each.name: shard_settings(recipe, each, tokenizer) for each in recipe.sources}

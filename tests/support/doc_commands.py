@@ -174,6 +174,9 @@ def make_folder(root: Path) -> None:
     _write_pages(data / "ocr/0.parquet")
     _write_counts(data / "spark-out/0.parquet")
     write_tokenizer(data / "gpt")
+    _write_model(data / "model")
+    _write_sharegpt(data / "sharegpt/0.jsonl")
+    _write_tools(data / "tools/0.jsonl")
     here.mkdir()
     for folder in ("jobs", "deploy", "examples"):
         (here / folder).symlink_to(ROOT / folder)
@@ -182,10 +185,53 @@ def make_folder(root: Path) -> None:
         (folder / "corpus.txt").write_text("\n".join(texts(30, seed=9)))
 
 
-def write_tokenizer(folder: Path) -> None:
+CHATML = (
+    "{% if tools %}<|im_start|>system\nTools: {{ tools | tojson }}<|im_end|>\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}"
+    "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>"
+    "{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""A chat template with tools, without generation blocks."""
+
+
+def _write_model(folder: Path) -> None:
+    """Write the tokenizer of a model with a chat template."""
+    write_tokenizer(folder, special_tokens=("<|endoftext|>", "<|im_start|>", "<|im_end|>"))
+    config = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "chat_template": CHATML}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
+
+
+_ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+
+
+def _write_sharegpt(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    call = json.dumps({"name": "add", "arguments": {"a": 1, "b": 2}})
+    turns = [("human", "1 + 2?"), ("function_call", call), ("observation", "3"), ("gpt", "3.")]
+    conversation = [{"from": speaker, "value": said} for speaker, said in turns]
+    row = {"conversations": conversation, "system": "Add.", "tools": json.dumps([_ADD])}
+    path.write_text(f"{json.dumps(row)}\n" * 8, "utf-8")
+
+
+def _write_tools(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    function = {"name": "add", "arguments": '{"a": 1, "b": 2}'}
+    call = {"id": "1", "type": "function", "function": function}
+    messages = [
+        {"role": "developer", "content": "Add."},
+        {"role": "user", "content": "1 + 2?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "3", "tool_call_id": "1"},
+        {"role": "assistant", "content": "3."},
+    ]
+    path.write_text(f"{json.dumps({'messages': messages, 'tools': [_ADD]})}\n" * 8, "utf-8")
+
+
+def write_tokenizer(folder: Path, *, special_tokens: tuple[str, ...] = ("<|endoftext|>",)) -> None:
     """Write a foreign tokenizer: a tokenizer.json with special tokens last."""
     tokenizer = Tokenizer.train_from_iterator(
-        texts(50, seed=8), 320, pattern=PATTERNS["r50k"], special_tokens=["<|endoftext|>"]
+        texts(50, seed=8), 320, pattern=PATTERNS["r50k"], special_tokens=special_tokens
     )
     tokenizer.save(folder)
     for path in folder.iterdir():
