@@ -211,7 +211,7 @@ def _write_sharegpt(path: Path) -> None:
     turns = [("human", "1 + 2?"), ("function_call", call), ("observation", "3"), ("gpt", "3.")]
     conversation = [{"from": speaker, "value": said} for speaker, said in turns]
     row = {"conversations": conversation, "system": "Add.", "tools": json.dumps([_ADD])}
-    path.write_text(f"{json.dumps(row)}\n" * 8, "utf-8")
+    path.write_text(f"{json.dumps(row)}\n" * 12, "utf-8")
 
 
 def _write_tools(path: Path) -> None:
@@ -225,7 +225,7 @@ def _write_tools(path: Path) -> None:
         {"role": "tool", "content": "3", "tool_call_id": "1"},
         {"role": "assistant", "content": "3."},
     ]
-    path.write_text(f"{json.dumps({'messages': messages, 'tools': [_ADD]})}\n" * 8, "utf-8")
+    path.write_text(f"{json.dumps({'messages': messages, 'tools': [_ADD]})}\n" * 12, "utf-8")
 
 
 def write_tokenizer(folder: Path, *, special_tokens: tuple[str, ...] = ("<|endoftext|>",)) -> None:
