@@ -208,7 +208,7 @@ def check_template(template: ChatTemplate) -> None:
     """Check that a template can be compiled, and that it has what it names.
 
     Raises:
-        TemplateError: It cannot; or its template for training renders another text.
+        TemplateError: It cannot, or its template for training has no blocks.
     """
     from nanotok_ray.chat import jinja  # noqa: PLC0415 - readers of shards do not have Jinja2
 

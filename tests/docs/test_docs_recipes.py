@@ -298,6 +298,16 @@ def test_the_page_lists_every_kind_of_quarantine_and_every_reason_of_a_source():
     assert {*said} <= {quote.partition(":")[0] for quote in shown}
 
 
+def test_the_comparison_of_chat_templates_adds_up():
+    text = (ROOT / "docs/chats.md").read_text("utf-8")
+    shown = text.partition("### Compared with transformers\n")[2].partition("\n### ")[0]
+    cells = [re.findall(r" ([\d,]+) (?=\|)", line) for line in shown.splitlines()]
+    *parts, total = [[int(one.replace(",", "")) for one in row[-5:]] for row in cells if row]
+    assert all(sum(row) % (43 * 2) == 0 for row in parts)
+    assert [*map(sum, zip(*parts, strict=True))] == total
+    assert sum(total) == 72 * 43 * 2
+
+
 def test_the_estimate_equals_the_output_of_its_code():
     code = code_of(SIZING, "python")[0]
     reported = io.StringIO()
