@@ -2,7 +2,8 @@
 
 Each edit replaces a text that occurs once. The edited template renders the same text; the blocks
 are those of the templates for training that TRL has, which for Qwen 2.5 begin before the line break
-after the role. A job compares the texts of both templates for the sample of every slice.
+after the role. A job compares the texts of both templates for the first conversations of a source
+before it starts, and for the sample of every slice.
 """
 
 from collections.abc import Mapping
