@@ -24,6 +24,7 @@ from nanotok_ray.dialects import (
     metadata_of,
     reason_of,
     row_of,
+    unused_members,
     value_of,
 )
 from nanotok_ray.documents import Documents, offsets_of
@@ -92,7 +93,8 @@ class PlainRenderer:
     def plain(self, document: bytes) -> RenderedBatch:
         """Return a conversation as the plain implementation renders it, or with its problem."""
         try:
-            row, spelled = self._row(document)
+            value = value_of(document, exact=True)
+            row, spelled = self._row(value)
             rendered = self.template.conversation(row)
             if not self.template.is_original and self.template.original(row) != rendered.text:
                 raise SourceError("the template for training renders another text")
@@ -111,15 +113,16 @@ class PlainRenderer:
             np.where(in_turn, _ASSISTANT, _PROMPT) | mask,
             offsets=np.array([0, len(ids)], dtype=np.int64),
             sizes=np.array([[len(text.encode()), spelled]], dtype=np.int64),
+            unused=[*unused_members(value, self._dialect)],
         )
 
-    def _row(self, document: bytes) -> tuple[Row, int]:
+    def _row(self, value: object) -> tuple[Row, int]:
         """Return the conversation of a row, and the number of special tokens that it spells.
 
         Raises:
             SourceError: It is no conversation, or spells special tokens that are refused.
         """
-        row = row_of(value_of(document, exact=True), self._dialect.name, tools=self._dialect.tools)
+        row = row_of(value, self._dialect.name, tools=self._dialect.tools)
         texts = [*_strings([row.messages, row.tools])]
         spelled = [name for text in texts for name in self._spelled.findall(text)]
         if not spelled or self._special_text == RECOGNIZE:
@@ -143,6 +146,7 @@ class PlainRenderer:
         *,
         offsets: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
+        unused: Sequence[str] = (),
         problem: str = "",
     ) -> RenderedBatch:
         return RenderedBatch(
@@ -151,6 +155,8 @@ class PlainRenderer:
             offsets=offsets,
             images=np.zeros((0, 3), dtype=np.int64),
             sizes=sizes,
+            unused_keys=unused,
+            unused=np.array([(0, key, 1) for key in range(len(unused))], np.int64).reshape(-1, 3),
             problems={0: problem} if problem else {},
         )
 

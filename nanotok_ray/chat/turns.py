@@ -163,6 +163,8 @@ class TurnFinder:
                 raise _UnknownTurnError(f"message {number} is not in the text")
             before = [places[other][1] for other in numbers if other < number]
             after = [places[other][0] for other in numbers if other > number]
+            if not anchors.end and messages[number].get("tool_calls"):
+                raise _UnknownTurnError(f"the end of the calls in message {number} is not known")
             start, end = places[number]
             first, last = before[-1] if before else 0, after[0] if after else len(text)
             if not first <= start <= end <= last:

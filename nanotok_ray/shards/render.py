@@ -295,7 +295,8 @@ class Renderer:
         """Add the written tokens of a batch to the account."""
         account = self.account
         account.text_bytes += int(rendered.sizes[policy.selected, 0].sum())
-        account.special_text += int(rendered.sizes[policy.selected, 1].sum())
+        if not self._recognizes:
+            account.special_text += int(rendered.sizes[policy.selected, 1].sum())
         account.trainable_tokens += int(np.count_nonzero(policy.labels & np.uint8(1)))
         account.images += len(policy.images)
         if len(rendered.unused):

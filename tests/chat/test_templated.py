@@ -23,6 +23,7 @@ from tests.support.chat_templates import (
     FORGETFUL,
     HEADERS,
     INST,
+    OPEN,
     byte_tokenizer,
 )
 
@@ -33,6 +34,7 @@ TEMPLATES = {
     "blocks": BLOCKS,
     "forgetful": FORGETFUL,
     "at end": AT_END,
+    "open": OPEN,
 }
 USER = {"role": "user", "content": "the question"}
 ANSWER = {"role": "assistant", "content": "the answer"}
@@ -72,6 +74,7 @@ def rendered(own: TemplateRenderer, *rows: object):
         assert mine.ids.tolist() == plain.ids.tolist()
         assert mine.labels.tolist() == plain.labels.tolist()
         assert mine.sizes.tolist() == plain.sizes.tolist()
+        assert [mine.unused_keys[key] for _, key, _ in mine.unused] == [*plain.unused_keys]
     return batch
 
 
@@ -128,6 +131,13 @@ def test_a_turn_has_its_calls_and_the_answers_of_tools_are_not_trained_on():
     as_text = {**row, "tools": json.dumps(row["tools"])}
     assert marked(renderer(CHATML, tools="tools"), as_text) == text
     assert '{"name": "find"}\n' not in marked(renderer(CHATML), row)
+
+
+def test_the_calls_of_a_turn_without_an_end_are_trained_on():
+    calling = {"role": "assistant", "content": "so", "tool_calls": [CALL]}
+    text = marked(renderer(OPEN), [USER, calling, {"role": "tool", "content": "21"}, ANSWER])
+    assert '<|assistant|>[so<call>find{"place": "é", "n": 2}</call>]<|tool|>21' in text
+    assert text.endswith("<|assistant|>[the answer]")
 
 
 def test_the_reasoning_and_the_calls_can_be_left_out_of_training():
@@ -241,9 +251,9 @@ def test_turns_of_sharegpt_can_call_tools():
 
 def test_text_beside_the_messages_is_counted():
     row = {"messages": [USER], "tools": [{"name": "f"}], "id": "x", "note": "y", "empty": ""}
-    documents = Documents.from_bytes([json.dumps(row).encode()])
-    batch = renderer(CHATML).render(documents)
-    assert {batch.unused_keys[key] for _, key, _ in batch.unused.tolist()} == {"tools", "note"}
+    for tools, expected in ((None, {"tools", "note"}), ("tools", {"note"})):
+        batch = rendered(renderer(CHATML, tools=tools), row)
+        assert {batch.unused_keys[key] for _, key, _ in batch.unused.tolist()} == expected
 
 
 def test_a_template_for_training_must_give_the_same_text(tmp_path):

@@ -97,6 +97,17 @@ AT_END = (
 )
 """A template whose turns cannot be located: what ends an answer is only at the end."""
 
+OPEN = """
+{%- for message in messages %}
+    {{- '<|' + message.role + '|>' + (message.content or '') }}
+    {%- for call in message.tool_calls or [] %}
+        {{- '<call>' + call.function.name + call.function.arguments | tojson + '</call>' }}
+    {%- endfor %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}
+"""
+"""A template without an end of turns, as GLM's."""
+
 SPECIAL = ("<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|start|>", "<|header|>", "<|eot|>")
 
 

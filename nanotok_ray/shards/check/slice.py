@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.dialects import unused_text, value_of
+from nanotok_ray.dialects import unused_members, unused_text, value_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, TransientIOError
 from nanotok_ray.formats import TOKENIZER_FOLDER, DocumentBatch, ShardRecord, load, sha256_of
@@ -323,7 +323,9 @@ class _Comparison:
     def _unused_of(self, document: bytes, dialect: str) -> list[tuple[str, int]]:
         slice_ = self.renderer.reading.slice
         read_as = dialect_of(self.check.settings, slice_.kind, dialect, id_column=slice_.id_column)
-        return sorted(unused_text(value_of(document), read_as).items())
+        is_templated = self.check.settings.template is not None
+        unused_of = unused_members if is_templated else unused_text
+        return sorted(unused_of(value_of(document), read_as).items())
 
     def _chosen_of(self, written: DocumentBatch) -> npt.NDArray[np.int64]:
         """Return the indexes of the written documents that belong to the sample."""

@@ -133,6 +133,9 @@ impl<'t> Conversations<'t> {
             let places = self.places(&messages, &tools, text, limits)?;
             if !has_generation {
                 let anchors = settings.anchors.as_ref().ok_or(Refusal::Declined)?;
+                if anchors.end.is_empty() && has_calls(&messages) {
+                    return Err(Refusal::Declined); // the end of the calls is not known
+                }
                 turns = places.turns(&assistant, anchors, text).ok_or(Refusal::Declined)?;
             }
             if !settings.trains_reasoning {
@@ -200,6 +203,13 @@ fn without(spans: &[Range<usize>], others: &[Range<usize>]) -> Vec<Range<usize>>
         }
     }
     parts
+}
+
+/// Whether a message has tool calls.
+fn has_calls(messages: &Value) -> bool {
+    let list = messages.downcast_object_ref::<List>().into_iter().flat_map(|list| &list.0);
+    list.filter_map(|message| message.downcast_object_ref::<Map>())
+        .any(|message| message.get("tool_calls").is_some_and(Value::is_true))
 }
 
 /// The numbers of the messages of the assistant.

@@ -87,10 +87,10 @@ pub(crate) fn row(text: &[u8], shape: Shape, tools: Option<&str>) -> Result<Row,
         ]),
     };
     check(&messages)?;
+    let is_used = |name: &str| shape.members().contains(&name) || tools == Some(name);
+    let unused = map.map(|map| map.names_with_text(is_used)).unwrap_or_default();
     let tools = map.zip(tools).and_then(|(map, tools)| map.present(tools));
     let tools = tools.map_or(Ok(Value::from(())), described)?;
-    let is_used = |name: &str| shape.members().contains(&name);
-    let unused = map.map(|map| map.names_with_text(is_used)).unwrap_or_default();
     Ok(Row { messages, tools, unused })
 }
 
