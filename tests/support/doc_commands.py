@@ -221,7 +221,12 @@ def _write_tools(path: Path) -> None:
     messages = [
         {"role": "developer", "content": "Add."},
         {"role": "user", "content": "1 + 2?"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [call],
+            "reasoning_content": "A sum.",
+        },
         {"role": "tool", "content": "3", "tool_call_id": "1"},
         {"role": "assistant", "content": "3."},
     ]
