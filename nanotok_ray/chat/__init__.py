@@ -7,6 +7,7 @@ well-formed documents; `reference` renders the others, or raises an error that n
 
 from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, core_dialect, texts_of
 from nanotok_ray.chat.conversation import layout, render, render_for_completion, shape_fault
+from nanotok_ray.chat.jinja import messages_for_templates
 from nanotok_ray.chat.known_templates import with_blocks
 from nanotok_ray.chat.reference import (
     conversation_of,
@@ -15,7 +16,8 @@ from nanotok_ray.chat.reference import (
 )
 from nanotok_ray.chat.segments import Composed, Segment, compose
 from nanotok_ray.chat.template import ChatTemplate, RenderedText, check_template
-from nanotok_ray.chat.templated import PlainRenderer, TemplateRenderer
+from nanotok_ray.chat.templated import PlainRenderer, TemplateRenderer, overlapping
+from nanotok_ray.chat.turns import Span
 from nanotok_ray.chat.vision import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
@@ -42,6 +44,7 @@ __all__ = [
     "RenderedBatch",
     "RenderedText",
     "Segment",
+    "Span",
     "TemplateRenderer",
     "base_image_tokens",
     "check_template",
@@ -52,6 +55,8 @@ __all__ = [
     "layout",
     "message_segments",
     "message_texts",
+    "messages_for_templates",
+    "overlapping",
     "prompt_segments",
     "render",
     "render_for_completion",

@@ -129,8 +129,9 @@ def render(
         "strftime_now": datetime.fromtimestamp(now, timezone.utc).strftime,
     }
     variables = {**functions, **defaults, **(special_tokens or {}), **context}
+    template = _compiled(source)
     try:
-        for block in _compiled(source).generate(variables):
+        for block in template.generate(variables):
             blocks.append(block)  # noqa: PERF402 - `record` reads the blocks so far
     except Exception as error:
         raise TemplateError(f"{type(error).__name__}: {error}") from error

@@ -38,11 +38,13 @@ class ChatTemplate:
     RenderedText(text='<user>1+1;<assistant>2;', turns=[(21, 23)], trained=[(21, 23)])
     """
 
-    def __init__(self, settings: TemplateSettings) -> None:
-        """Store the settings."""
+    def __init__(
+        self, settings: TemplateSettings, *, arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Store the settings; `arguments` are used in the place of those of the settings."""
         self.settings = settings
         self._source = settings.training_text or settings.text
-        self._arguments: Mapping[str, Any] = json.loads(settings.arguments)
+        self._arguments = json.loads(settings.arguments) if arguments is None else arguments
         self.finder = TurnFinder(self)
 
     @cached_property
@@ -86,14 +88,17 @@ class ChatTemplate:
             self._source, messages, tools=tools, add_generation_prompt=add_generation_prompt
         )
 
-    def original(self, row: Row) -> str:
+    def original(self, row: Row, *, add_generation_prompt: bool = False) -> str:
         """Return the text of a conversation by the template itself, not by that for training.
 
         Raises:
             SourceError: The template refuses the conversation.
         """
         return self._rendered(
-            self.settings.text, row.messages, tools=row.tools, add_generation_prompt=False
+            self.settings.text,
+            row.messages,
+            tools=row.tools,
+            add_generation_prompt=add_generation_prompt,
         )[0]
 
     def conversation(self, row: Row) -> RenderedText:

@@ -10,29 +10,26 @@ Result = dict[str, list[int]] | list[int] | str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChatTemplate:
+class Form:
     """The arguments of a call of `apply_chat_template`."""
 
     add_generation_prompt: bool
-    continue_final_message: bool
+    continue_final_message: bool | str
     tokenize: bool
     max_length: int | None
     return_dict: bool
     return_assistant_tokens_mask: bool
 
-    def check(self, unsupported: Mapping[str, object]) -> None:
+    def check(self, unsupported: Mapping[str, object], *, why: str = "") -> None:
         """Check that every argument is supported and that the arguments can be combined.
 
         Raises:
-            TokenizerError: An argument is not supported, or contradicts another; the message names
-                it.
+            TokenizerError: An argument is not supported, for the reason `why`, or contradicts
+                another; the message names it.
         """
         for name, value in unsupported.items():
             if value is not None and value is not False:
-                raise TokenizerError(
-                    f"apply_chat_template: {name} is not supported; conversations are rendered "
-                    "with nanochat's template"
-                )
+                raise TokenizerError(f"apply_chat_template: {name} is not supported{why}")
         if self.return_assistant_tokens_mask and not self.return_dict:
             raise TokenizerError(
                 "return_assistant_tokens_mask needs return_dict=True and tokenize=True"
@@ -46,8 +43,10 @@ class ChatTemplate:
         self, ids: list[int], mask: list[int], *, decode: Callable[[list[int]], str]
     ) -> Result:
         """Return one conversation in the form that the arguments ask for."""
-        if not self.tokenize:
-            return decode(ids)
+        return self.encoding(ids, mask) if self.tokenize else decode(ids)
+
+    def encoding(self, ids: list[int], mask: list[int]) -> Result:
+        """Return the ids and the mask of one conversation in the form that is asked for."""
         ids, mask = ids[: self.max_length], mask[: self.max_length]
         if not self.return_dict:
             return ids

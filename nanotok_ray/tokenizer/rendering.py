@@ -3,28 +3,47 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypedDict, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import chat as vision
-from nanotok_ray.chat import BatchRenderer, Composed, RenderedBatch, Segment, compose, shape_fault
+from nanotok_ray.chat import (
+    BatchRenderer,
+    Composed,
+    RenderedBatch,
+    Segment,
+    TemplateRenderer,
+    compose,
+    shape_fault,
+)
 from nanotok_ray.chat import conversation as chat
 from nanotok_ray.dialects import Dialect, reason_of
 from nanotok_ray.documents import Documents, as_documents
 from nanotok_ray.errors import ConversationError, NanotokError, TokenizerError
-from nanotok_ray.recipe import IMAGE_TOKENS, image_token_of
-from nanotok_ray.tokenizer.chat_template import (
-    ChatTemplate,
-    is_batch_of_conversations,
-    without_nulls,
-)
+from nanotok_ray.formats import REFUSE, TemplateSettings
+from nanotok_ray.recipe import AUTO, IMAGE_TOKENS, image_token_of
+from nanotok_ray.tokenizer.applied import AppliedTemplate
+from nanotok_ray.tokenizer.chat_template import Form, is_batch_of_conversations, without_nulls
+from nanotok_ray.tokenizer.file_model import FileModel
+from nanotok_ray.tokenizer.model import Model
+from nanotok_ray.tokenizer.templates import settings_for_call, template_settings
 
 NANOCHAT_MAX_TOKENS = 2048
 """The length to which nanochat truncates a conversation by default; jobs do not truncate."""
 
 _GREEN, _RED, _GRAY, _RESET = "\x1b[92m", "\x1b[91m", "\x1b[90m", "\x1b[0m"
+
+_UNSUPPORTED = (
+    "padding",
+    "return_tensors",
+    "sanitize_control_tokens",
+    "tokenizer_kwargs",
+)
+"""Arguments of `apply_chat_template` of transformers that are not variables of the template."""
 
 ImageTokenCounts = Sequence[int] | None
 """Number of tokens of each image; None: one for each image."""
@@ -45,6 +64,8 @@ class _VisionSettings(TypedDict):
 class Rendering(ABC):
     """The methods of a tokenizer that render conversations and images."""
 
+    model: Model | FileModel
+
     @property
     @abstractmethod
     def special_tokens(self) -> dict[str, int]:
@@ -61,6 +82,24 @@ class Rendering(ABC):
     @abstractmethod
     def batch_renderer(self, dialect: Dialect) -> BatchRenderer:
         """Return a renderer of batches of documents."""
+
+    @abstractmethod
+    def template_renderer(
+        self, settings: TemplateSettings, dialect: Dialect, *, special_text: str = REFUSE
+    ) -> TemplateRenderer:
+        """Return a renderer of batches of conversations with a chat template."""
+
+    @abstractmethod
+    def encode_recognized(
+        self, documents: Documents, *, before: Sequence[int] = (), after: Sequence[int] = ()
+    ) -> tuple["Ids", "Offsets"]:
+        """Return the ids of texts that spell special tokens."""
+
+    @abstractmethod
+    def recognized_with_offsets(
+        self, text: str, *, between: str = ""
+    ) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        """Return the ids of a text that spells special tokens, and their positions."""
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
@@ -106,25 +145,38 @@ class Rendering(ABC):
         self,
         conversation: Sequence[Any] | chat.Conversation,
         *,
+        tools: Sequence[Any] | None = None,
+        documents: Sequence[Any] | None = None,
+        chat_template: str | None = None,
         add_generation_prompt: bool = False,
-        continue_final_message: bool = False,
+        continue_final_message: bool | str = False,
         tokenize: bool = True,
         truncation: bool = False,
         max_length: int | None = None,
         return_dict: bool = True,
         return_assistant_tokens_mask: bool = False,
-        **unsupported: object,
+        **variables: object,
     ) -> Any:  # noqa: ANN401 - as Hugging Face's: text, ids or a dict of lists
         """Render messages with the signature and the results of Hugging Face's method.
 
-        The ids are those of `render_conversation` without truncation; the template in
-        tokenizer_config.json describes the same rules. Text never becomes a special token, and
+        The text and the ids are those of transformers: names of special tokens in a message become
+        these tokens. The mask does not need generation blocks in the template; it is that of a job
+        that trains on all turns of the assistant.
+
+        Without `chat_template`, a tokenizer with the special tokens of nanochat, or without a
+        template, renders as `render_conversation` does, without truncation; the template in
+        tokenizer_config.json describes the same rules. Text then never becomes a special token, and
         each part of an answer is encoded on its own, whereas Hugging Face encodes the joined text.
 
         Args:
             conversation: a list of messages, {"messages": [...]}, or a list of these.
-            add_generation_prompt: append the token that begins the assistant's answer.
-            continue_final_message: omit the token that ends the assistant's last message.
+            tools: the JSON schemas of functions, for the template.
+            documents: documents for the template.
+            chat_template: the text of a template, or the name of one of the tokenizer's; None: that
+                of the tokenizer.
+            add_generation_prompt: append what begins the assistant's answer.
+            continue_final_message: omit what follows the last message; a string names the field of
+                the message that the text ends with.
             tokenize: return ids; False: return the text, with special tokens by name.
             truncation: truncate to `max_length` ids.
             max_length: the limit of ids for `truncation`.
@@ -132,7 +184,8 @@ class Rendering(ABC):
                 transformers 5.
             return_assistant_tokens_mask: also return "assistant_masks": 1 for ids that the
                 assistant learns.
-            unsupported: other arguments of Hugging Face, which must be None or False.
+            variables: variables of the template. Other arguments of Hugging Face must be None or
+                False, and so must variables, tools and documents if nanochat's rendering is used.
 
         >>> from nanotok_ray.tokenizer import Tokenizer
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
@@ -143,12 +196,23 @@ class Rendering(ABC):
         {'input_ids': [256, 257, 97, 258, 259, 98, 260], 'attention_mask': [1, 1, 1, 1, 1, 1, 1],
         'assistant_masks': [0, 0, 0, 0, 0, 1, 1]}
 
+        >>> template = "{% for one in messages %}{{ one.role[0] }}>{{ one.content }};{% endfor %}"
+        >>> tokenizer.apply_chat_template(
+        ...     messages, chat_template=template, return_assistant_tokens_mask=True
+        ... )
+        {'input_ids': [117, 62, 97, 59, 97, 62, 98, 59], 'attention_mask': [1, 1, 1, 1, 1, 1, 1, 1],
+        'assistant_masks': [0, 0, 0, 0, 0, 0, 1, 1]}
+
         Raises:
-            TokenizerError: An argument is not supported, or contradicts another.
-            ConversationError, AssertionError, ValueError, UnknownTokenError: As for
-                `render_conversation`.
+            TemplateError: There is no such template, it cannot be compiled, or the tokenizer does
+                not recognize special tokens in a text.
+            TokenizerError: An argument is not supported, or contradicts another; or the mask is
+                asked for, and the tokenizer changes the text so that its ids have no positions.
+            ConversationError: The template refuses the conversation, or the turns of the assistant
+                cannot be located in its text.
+            AssertionError, ValueError, UnknownTokenError: As for `render_conversation`.
         """
-        form = ChatTemplate(
+        form = Form(
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
             tokenize=tokenize,
@@ -156,13 +220,22 @@ class Rendering(ABC):
             return_dict=return_dict and tokenize,
             return_assistant_tokens_mask=return_assistant_tokens_mask,
         )
-        form.check(unsupported)
+        settings = settings_for_call(self.model, chat_template, has_tools=tools is not None)
+        if settings is None:
+            unsupported = {"tools": tools, "documents": documents, **variables}
+            form.check(unsupported, why="; conversations are rendered with nanochat's template")
+            render = partial(self._as_nanochat, form=form)
+        else:
+            form.check({name: variables.pop(name, None) for name in _UNSUPPORTED})
+            variables |= {} if documents is None else {"documents": documents}
+            template = AppliedTemplate(settings, form, tools=tools, variables=variables)
+            render = partial(template.result, self)
         if is_batch_of_conversations(conversation):
-            return form.joined([self._templated(item, form) for item in conversation])
-        return self._templated(conversation, form)
+            return form.joined([*map(render, conversation)])
+        return render(conversation)
 
-    def _templated(
-        self, conversation: Sequence[Any] | chat.Conversation, form: ChatTemplate
+    def _as_nanochat(
+        self, conversation: Sequence[Any] | chat.Conversation, form: Form
     ) -> dict[str, list[int]] | list[int] | str:
         document = conversation if isinstance(conversation, Mapping) else {"messages": conversation}
         if isinstance(conversation, Sequence):
@@ -189,12 +262,23 @@ class Rendering(ABC):
         documents: Sequence[str] | Sequence[bytes] | Documents,
         dialect: Dialect | str = "messages",
         *,
+        template: TemplateSettings | str = AUTO,
+        special_text: str = REFUSE,
         num_threads: int = 1,
     ) -> RenderedBatch:
         """Render many documents: ids, mask, offsets, images, and the problems of documents.
 
-        Each document is JSON, like a line of a file of conversations. `dialect` is the name of a
-        dialect of conversations, or a `Dialect` with its options. The result is not truncated.
+        The result is that of a job, and is not truncated.
+
+        Args:
+            documents: JSON, like the lines of a file of conversations.
+            dialect: the name of a dialect of conversations, or a `Dialect` with its options.
+            template: how conversations are rendered, as in a recipe: "auto", "nanochat", the path
+                of a chat template that ends with ".jinja", or the name of one of the tokenizer's;
+                or the result of `template_settings`, with all that a recipe says of a template.
+            special_text: for a template, what names of special tokens in a message do, as in a
+                recipe: "refuse", "text" or "recognise".
+            num_threads: the maximum number of threads.
 
         >>> from nanotok_ray.tokenizer import Tokenizer
         >>> tokenizer = Tokenizer.train_from_iterator([], vocab_size=265)
@@ -202,8 +286,13 @@ class Rendering(ABC):
         >>> batch.ids.tolist(), batch.offsets.tolist(), batch.problems
         ([256, 257, 104, 105, 258], [0, 5, 5], {1: 'the conversation has no messages'})
 
+        With the template of the tokenizer, the tools of a row, and the loss on its last turn:
+        `render_batch(lines, template=template_settings(tokenizer.model, tools="tools",
+        train_on="last"))`.
+
         Raises:
             TokenizerError: The dialect is unknown.
+            TemplateError: There is no such template, or it cannot be used: see `template_settings`.
             TypeError: A document is neither str nor bytes, or not of the type of the first one.
         """
         if isinstance(dialect, str):
@@ -212,7 +301,24 @@ class Rendering(ABC):
         if isinstance(first, dict | list):
             name = type(first).__name__
             raise TypeError(f"a document is JSON as str or bytes, got a {name}: use json.dumps")
-        return self.batch_renderer(dialect).render(as_documents(documents), num_threads=num_threads)
+        return self._renderer(dialect, template, special_text).render(
+            as_documents(documents), num_threads=num_threads
+        )
+
+    def _renderer(
+        self, dialect: Dialect, template: TemplateSettings | str, special_text: str
+    ) -> BatchRenderer | TemplateRenderer:
+        """Return the renderer of a job for documents of a dialect."""
+        if dialect.kind != "chat":
+            return self.batch_renderer(dialect)
+        if isinstance(template, str):
+            settings = template_settings(self.model, template, tools=dialect.tools)
+        else:
+            settings = template
+        if settings is None:
+            return self.batch_renderer(dialect)
+        own = dialect if settings.tools is None else replace(dialect, tools=settings.tools)
+        return self.template_renderer(settings, own, special_text=special_text)
 
     def render_vision_pretraining(
         self,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date as calendar_date
 from typing import Any, Final
 
 from nanotok_ray.chat import ChatTemplate, check_template, with_blocks
@@ -18,6 +19,9 @@ from nanotok_ray.tokenizer.model import Model
 
 DEFAULT: Final = "default"
 """The name of the only template of a tokenizer."""
+
+TOOL_USE: Final = "tool_use"
+"""The name of the template for conversations with tools, if a tokenizer has several."""
 
 _MAP_FILE, _JINJA_FILE, _JSON_FILE = (
     "special_tokens_map.json",
@@ -77,6 +81,36 @@ def token_variables(model: Model | FileModel) -> dict[str, str]:
     return variables
 
 
+def settings_for_call(
+    model: Model | FileModel, chat_template: str | None, *, has_tools: bool
+) -> TemplateSettings | None:
+    """Return how `apply_chat_template` renders, or None if it does as nanochat.
+
+    As in transformers, the template named `tool_use` is the default for conversations with tools,
+    and `strftime_now` prints the date of today.
+
+    Args:
+        model: the tokenizer's.
+        chat_template: the name of one of its templates, or the text of a template; None: its own.
+        has_tools: whether tools are given.
+
+    Raises:
+        TemplateError: There is no such template, or the tokenizer cannot render it.
+    """
+    templates = templates_of(model)
+    if chat_template is None and _is_nanochat(model, templates):
+        return None
+    _check_recognizes(model)
+    name = chat_template or (TOOL_USE if has_tools and TOOL_USE in templates else DEFAULT)
+    text = name if "{" in name else _source(templates, name, what="chat_template")
+    return TemplateSettings(
+        text=text,
+        training_text=with_blocks(text),
+        special_tokens=token_variables(model),
+        date=calendar_date.today().isoformat(),
+    )
+
+
 def template_settings(
     model: Model | FileModel,
     template: str = AUTO,
@@ -108,19 +142,12 @@ def template_settings(
         TemplateError: There is no such template, it cannot be compiled or needs what is not given,
             or what it renders to be trained on is not known.
     """
-    has_all = all(name in model.special_tokens for name in SPECIAL_TOKENS)
     templates = templates_of(model)
-    if template == NANOCHAT or (template == AUTO and (has_all or not templates)):
+    if template == NANOCHAT or (template == AUTO and _is_nanochat(model, templates)):
         return None
-    if isinstance(model, FileModel) and model.description.file == SENTENCEPIECE_FILE:
-        raise TemplateError(
-            "chat templates need a tokenizer that recognizes special tokens in a text, and "
-            f"sentencepiece does not; name a folder with a tokenizer.json instead of "
-            f"{SENTENCEPIECE_FILE}"
-        )
-    if isinstance(model, Model) and model.added is not None:
-        _check_added(model.added)
-    text = _source(templates, template)
+    _check_recognizes(model)
+    is_path = template.endswith(".jinja")
+    text = _file(template) if is_path else _source(templates, template, what="template")
     settings = TemplateSettings(
         text=text,
         training_text=with_blocks(text) if training_template is None else _file(training_template),
@@ -136,6 +163,27 @@ def template_settings(
     return settings
 
 
+def _is_nanochat(model: Model | FileModel, templates: Mapping[str, str]) -> bool:
+    """Return whether conversations are rendered as nanochat does unless a template is named."""
+    return not templates or all(name in model.special_tokens for name in SPECIAL_TOKENS)
+
+
+def _check_recognizes(model: Model | FileModel) -> None:
+    """Check that texts can spell the special tokens of a tokenizer.
+
+    Raises:
+        TemplateError: They cannot.
+    """
+    if isinstance(model, FileModel) and model.description.file == SENTENCEPIECE_FILE:
+        raise TemplateError(
+            "chat templates need a tokenizer that recognizes special tokens in a text, and "
+            f"sentencepiece does not; name a folder with a tokenizer.json instead of "
+            f"{SENTENCEPIECE_FILE}"
+        )
+    if isinstance(model, Model) and model.added is not None:
+        _check_added(model.added)
+
+
 def _check_added(added: AddedTokens) -> None:
     """Refuse flags of added tokens that tokenizer.txt, which workers read, does not have."""
     reason = added.reason
@@ -148,18 +196,21 @@ def _check_added(added: AddedTokens) -> None:
         )
 
 
-def _source(templates: Mapping[str, str], template: str) -> str:
-    """Return the text of a template."""
-    if template.endswith(".jinja"):
-        return _file(template)
+def _source(templates: Mapping[str, str], template: str, *, what: str) -> str:
+    """Return the text of a template of a tokenizer."""
     name = DEFAULT if template == AUTO else template
     if name in templates:
         return templates[name]
     known = ", ".join(map(repr, templates)) or "none"
     raise TemplateError(
-        f"no chat template is named {name!r}; the tokenizer has {known}; name one of them as "
-        'template, or a file that ends with ".jinja"'
+        f"no chat template is named {name!r}; the tokenizer has {known}; {_HELP[what]}"
     )
+
+
+_HELP = {
+    "template": 'name one of them as template, or a file that ends with ".jinja"',
+    "chat_template": "pass one of these names as chat_template, or the text of a template",
+}
 
 
 def _file(path: str) -> str:

@@ -321,7 +321,7 @@ def test_wrong_templates_and_contexts_are_errors_with_the_line() -> None:
         template.render(b'{"role": "user"}')
     with pytest.raises(TemplateError, match="not JSON"):
         template.render(b"{")
-    with pytest.raises(TemplateError, match="line 1 of the template"):
+    with pytest.raises(TemplateError, match=r"^line 1 of the template: "):
         jinja.render("{% if %}", {})
     with pytest.raises(TemplateError, match="SecurityError"):
         jinja.render("{% set ns = namespace(_a=1) %}", {})

@@ -4,6 +4,8 @@ Jinja's environment, the `generation` blocks and the mask made of them are those
 4.57 and 5.23, which tests/peers runs.
 """
 
+import json
+
 import jinja2
 from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -38,12 +40,17 @@ def refuse(reason):
     raise RefusedError(reason)
 
 
+def to_json(value, **options):
+    return json.dumps(value, **{"ensure_ascii": False, **options})
+
+
 def apply_template(template, messages, *, trimmed=True, **settings):
     """Return the text and its blocks."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=trimmed, lstrip_blocks=trimmed, extensions=[Generation, loopcontrols]
     )
     environment.globals["raise_exception"] = refuse
+    environment.filters["tojson"] = to_json
     for piece in environment.from_string(template).generate(messages=messages, **settings):
         environment.rendered.append(piece)
     return "".join(environment.rendered), environment.blocks

@@ -261,7 +261,7 @@ def test_the_last_answer_can_be_left_open(own):
     ("options", "message"),
     [
         ({"tools": [{}]}, "tools is not supported"),
-        ({"chat_template": "x"}, "chat_template is not supported"),
+        ({"chat_template": "x"}, "no chat template is named 'x'"),
         ({"return_tensors": "np"}, "return_tensors is not supported"),
         ({"return_assistant_tokens_mask": True, "return_dict": False}, "needs return_dict=True"),
         ({"return_assistant_tokens_mask": True, "tokenize": False}, "needs return_dict=True"),
