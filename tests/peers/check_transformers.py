@@ -7,8 +7,9 @@ Texts are the `text` column of every parquet below DIR; chats are lines of JSON,
 messages, an object with one, or a row of GSM8K, and those that are neither are counted. Ids of
 texts must be equal with names of special tokens as text, and ids and masks of chats must equal
 those of `render_conversation` if text can express them. `--every-code-point PATTERN ...` compares
-splits instead, for minutes. Runs in the environment of requirements.txt, with this project on the
-path. The exit code is 1 if anything differs.
+splits instead, for minutes. `check_templates.py` compares chat templates of any model, and runs
+here too. Runs in the environment of requirements.txt, with this project on the path. The exit code
+is 1 if anything differs.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from nanotok_ray.chat import conversation_of
 from nanotok_ray.counts import resolve_pattern, split
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.tokenizer import Tokenizer, to_huggingface_split
+from tests.peers import check_templates
 from tests.peers.native_output import write_equal
 
 BATCH = 256
@@ -62,7 +64,8 @@ def main() -> int:
         totals[f"code points cut differently: {pattern}"] = len(cut_differently(pattern))
     for name, number in totals.items():
         say(f"{number:>12,}  {name}")
-    if any("differ" in name and number for name, number in totals.items()):
+    failed = check_templates.main() != 0
+    if failed or any("differ" in name and number for name, number in totals.items()):
         return 1
     write_equal({name: totals[name] for name in COMPARED})
     return 0
