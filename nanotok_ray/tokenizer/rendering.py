@@ -197,6 +197,7 @@ class Rendering(ABC):
         'assistant_masks': [0, 0, 0, 0, 0, 1, 1]}
 
         >>> template = "{% for one in messages %}{{ one.role[0] }}>{{ one.content }};{% endfor %}"
+        >>> template += "{% if add_generation_prompt %}a>{% endif %}"
         >>> tokenizer.apply_chat_template(
         ...     messages, chat_template=template, return_assistant_tokens_mask=True
         ... )
