@@ -4,7 +4,7 @@ The input is the bytes of a document or the columns of a file. The result is the
 or the messages that a document holds.
 """
 
-from nanotok_ray.dialects.conversations import Row, row_of, unused_members
+from nanotok_ray.dialects.conversations import Row, row_of
 from nanotok_ray.dialects.detect import (
     CHAT_DIALECTS,
     DIALECTS,
@@ -30,6 +30,7 @@ from nanotok_ray.dialects.unused import (
     holds_text,
     is_metadata,
     metadata_of,
+    unused_members,
     unused_text,
 )
 

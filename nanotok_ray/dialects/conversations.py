@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from nanotok_ray.dialects.detect import Dialect
 from nanotok_ray.dialects.fields import (
     JsonObject,
     kind_of,
@@ -23,7 +22,6 @@ from nanotok_ray.dialects.messages import (
     pairs_messages_of,
     sharegpt_messages_of,
 )
-from nanotok_ray.dialects.unused import holds_text, is_metadata, metadata_of
 from nanotok_ray.errors import SourceError
 
 
@@ -68,33 +66,6 @@ def row_of(value: object, dialect: str, *, tools: str | None = None) -> Row:
     if not isinstance(described, list | None):
         raise SourceError(f"field is not an array: {tools!r} is {kind_of(described)}")
     return Row(messages, described or None)
-
-
-_MEMBERS: Final = {
-    "messages": ("messages",),
-    "customjson": ("messages",),
-    "sharegpt": ("conversations", "system"),
-    "gsm8k": ("question", "answer"),
-    "prompt-response": ("prompt", "response", "completion", "system"),
-    "alpaca": ("instruction", "input", "output", "system", "history"),
-}
-"""The members of a row that hold its conversation."""
-
-
-def unused_members(value: object, dialect: Dialect) -> dict[str, int]:
-    """Return the members of a row with text that no template gets, each with the number 1.
-
-    >>> row = {"messages": [], "tools": ["f"], "note": "x", "id": "7"}
-    >>> unused_members(row, Dialect(kind="chat", name="messages", tools="tools"))
-    {'note': 1}
-    """
-    used, metadata = (*_MEMBERS[dialect.name], dialect.tools), metadata_of(dialect)
-    members = value.items() if isinstance(value, dict) else ()
-    return {
-        name: 1
-        for name, member in members
-        if name not in used and holds_text(member) and not is_metadata(name, metadata)
-    }
 
 
 def _check_message(message: object, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from nanotok_ray.errors import SourceError
@@ -86,6 +87,16 @@ def columns_of(name: str, *, kind: str, available: Sequence[str]) -> tuple[str, 
     ]
     optional = [column for column in _OPTIONAL.get((kind, name), ()) if column in available]
     return (*keys, *optional)
+
+
+def members_of(name: str) -> frozenset[str]:
+    """Return all keys that can hold the conversation of a row of a dialect.
+
+    >>> sorted(members_of("prompt-response"))
+    ['completion', 'prompt', 'response', 'system']
+    """
+    known = _CHAT.get(name, _CHAT["messages"])
+    return frozenset(chain(*known, _OPTIONAL.get(("chat", name), ())))
 
 
 def _missing(name: str, *, kind: str, available: Sequence[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from nanotok_ray.dialects.detect import Dialect, columns_of
+from nanotok_ray.dialects.detect import Dialect, columns_of, members_of
 from nanotok_ray.dialects.fields import JsonObject
 
 METADATA: Final = (
@@ -80,6 +80,25 @@ def unused_text(value: object, dialect: Dialect) -> Counter[str]:
     for message in value if isinstance(value, list) else ():
         counts.update(_of_message(message, dialect.name))
     return counts
+
+
+def unused_members(value: object, dialect: Dialect) -> Counter[str]:
+    """Return the keys of a row, each once, whose text a chat template does not get.
+
+    The template decides what it renders of the messages and the tools.
+
+    >>> row = {"id": "7", "tools": [{"name": "f"}], "messages": [], "prompt": "a"}
+    >>> unused_members(row, Dialect(kind="chat", name="messages", tools="tools"))
+    Counter({'prompt': 1})
+
+    Args:
+        value: a row that the dialect reads.
+        dialect: the dialect.
+    """
+    if not isinstance(value, dict):
+        return Counter()
+    used, metadata = {*members_of(dialect.name), dialect.tools}, metadata_of(dialect)
+    return Counter(name for name in _with_text(value, used) if not is_metadata(name, metadata))
 
 
 def _of_message(message: JsonObject, dialect: str) -> Iterator[str]:
