@@ -230,6 +230,28 @@ def test_bad_conversations_are_quarantined_with_the_reason(root, out):
     assert len(documents(out, "lines")) == 16
 
 
+THOUGHT = [
+    {"role": "user", "content": "a <tool_call>"},
+    {"role": "assistant", "content": "<think>so</think>b"},
+]
+
+
+@pytest.mark.parametrize("composes", [False, True])
+def test_messages_can_spell_added_tokens_that_are_not_special(root, out, composes):
+    """The core encodes with one of the tokenizers, and its library with the other."""
+    write_tokenizer(root / "tokenizer", composes=composes)
+    write_lines(root / "lines/0.jsonl", [{"messages": THOUGHT}] * 2)
+    peer = Peer.from_str(tokenizer_file(composes=composes))
+    summary, _, _ = run(job(root, out))
+    assert summary.values["quarantined"] == {}
+    ids, mask = documents(out, "lines")[0]
+    assert (ids, mask) == expected(THOUGHT, None, peer=peer)
+    assert [ids.count(peer.token_to_id(name)) for name in ("<think>", "<tool_call>")] == [1, 1]
+    for options in ({"masks": True}, {"deep": True}):
+        assert verify(str(out), **options).passed
+    assert run(job(root, out)).summary.values["status"] == "unchanged"
+
+
 def test_names_of_special_tokens_in_messages_follow_the_rule_of_the_source(root, out, peer):
     write_lines(root / "lines/0.jsonl", [{"messages": CONVERSATIONS["spelled"]}] * 2)
     name = peer.token_to_id("<|im_end|>")
