@@ -41,8 +41,8 @@ _WRITERS: Final[dict[str, Callable[[Model], bytes]]] = {
 _NAMES_OF_FILES = (*_WRITERS, ".pkl")
 """Suffixes of files; a folder is not expected to end in one."""
 _BESIDE_HUGGING_FACE: Final = (
-    *("added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"),
-    "vocab.json",
+    *("added_tokens.json", "chat_template.jinja", "chat_template.json", "merges.txt"),
+    *("special_tokens_map.json", "vocab.json"),
 )
 _ONLY_IN_FOLDERS = (".pkl", ".pt", ".bin", ".model", ".toml", ".parquet", ".jsonl")
 
@@ -142,14 +142,15 @@ def check_folder(model: Model | FileModel, folder: str, *, overwrite: bool) -> b
     return bool(others)
 
 
-def remove_foreign_files(folder: str) -> None:
-    """Remove the files that Hugging Face reads beside tokenizer.json.
+def remove_foreign_files(model: Model | FileModel, folder: str) -> None:
+    """Remove the files that Hugging Face reads beside tokenizer.json, except those of the model.
 
     They belong to the tokenizer that was replaced, and name its special tokens.
     """
-    there = Folder(folder)
+    there, own = Folder(folder), model.files() if isinstance(model, FileModel) else ()
     for name in _BESIDE_HUGGING_FACE:
-        there.remove(name)
+        if name not in own:
+            there.remove(name)
 
 
 def _differing_in(model: Model | FileModel, folder: str) -> list[str]:

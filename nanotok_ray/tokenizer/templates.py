@@ -12,7 +12,12 @@ from nanotok_ray.recipe import AUTO, NANOCHAT, SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.added_tokens import AddedTokens
 from nanotok_ray.tokenizer.file_model import SENTENCEPIECE_FILE, FileModel
-from nanotok_ray.tokenizer.foreign.around import CONFIG_FILE
+from nanotok_ray.tokenizer.foreign.around import (
+    CONFIG_FILE,
+    JINJA_FILE,
+    MAP_FILE,
+    TEMPLATE_FILE,
+)
 from nanotok_ray.tokenizer.foreign.huggingface import parsed_object
 from nanotok_ray.tokenizer.huggingface import token_roles
 from nanotok_ray.tokenizer.model import Model
@@ -23,11 +28,6 @@ DEFAULT: Final = "default"
 TOOL_USE: Final = "tool_use"
 """The name of the template for conversations with tools, if a tokenizer has several."""
 
-_MAP_FILE, _JINJA_FILE, _JSON_FILE = (
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "chat_template.json",
-)
 _MAX_TEMPLATE_BYTES = 1 << 20
 
 
@@ -38,12 +38,12 @@ def templates_of(model: Model | FileModel) -> dict[str, str]:
         TokenizerError: A file is damaged.
     """
     templates: dict[str, str] = {}
-    for name in (CONFIG_FILE, _JSON_FILE):
+    for name in (CONFIG_FILE, TEMPLATE_FILE):
         if name in model.beside:
             given = parsed_object(model.beside[name], name=name).get("chat_template")
             templates |= _named(given)
-    if _JINJA_FILE in model.beside:
-        templates[DEFAULT] = model.beside[_JINJA_FILE].decode(errors="replace")
+    if JINJA_FILE in model.beside:
+        templates[DEFAULT] = model.beside[JINJA_FILE].decode(errors="replace")
     return templates
 
 
@@ -67,10 +67,10 @@ def token_variables(model: Model | FileModel) -> dict[str, str]:
     Raises:
         TokenizerError: A file is damaged.
     """
-    if isinstance(model, Model) and not {_MAP_FILE, CONFIG_FILE} & {*model.beside}:
+    if isinstance(model, Model) and not {MAP_FILE, CONFIG_FILE} & {*model.beside}:
         return token_roles(model)
     variables: dict[str, str] = {}
-    for name in (_MAP_FILE, CONFIG_FILE):
+    for name in (MAP_FILE, CONFIG_FILE):
         values: Mapping[str, Any] = {}
         if name in model.beside:
             values = parsed_object(model.beside[name], name=name)

@@ -170,7 +170,8 @@ class Tokenizer(Positions, Rendering):
         which that format cannot express. The training report of another tokenizer is removed.
         Saving the same tokenizer again succeeds; another tokenizer is replaced only with
         `overwrite=True`, which also removes its other files of Hugging Face (vocab.json,
-        merges.txt, special_tokens_map.json, added_tokens.json, chat_template.jinja).
+        merges.txt, special_tokens_map.json, added_tokens.json, chat_template.jinja and
+        chat_template.json).
 
         Raises:
             TokenizerError: The folder holds another tokenizer, or is a file; two ids have the same
@@ -180,7 +181,7 @@ class Tokenizer(Positions, Rendering):
         replaces = check_folder(self.model, os.fspath(folder), overwrite=overwrite)
         save_model(self.model, folder)
         if replaces:
-            remove_foreign_files(os.fspath(folder))
+            remove_foreign_files(self.model, os.fspath(folder))
 
     def truncated(self, vocab_size: int) -> "Self":
         """Return the tokenizer of the first merges; it equals one learned with this size.

@@ -325,6 +325,19 @@ def test_a_changed_template_redoes_only_the_shards_of_its_source(root, out, tmp_
     assert stages["tokenize"][0] == slices
 
 
+@pytest.mark.parametrize("composes", [False, True])
+def test_a_changed_template_of_the_tokenizer_redoes_the_shards(root, out, composes, tmp_path):
+    write_tokenizer(root / "tokenizer", composes=composes)
+    run(job(root, out))
+    (root / "tokenizer/chat_template.jinja").write_text("{# Another. #}" + CHATML_BLOCKS)
+    slices = sum(len(records(out, source)) for source in conversations())
+    _, stages, _ = run(job(root, out))
+    assert stages["tokenize"] == (slices, 0)
+    assert verify(str(out), masks=True).passed
+    run(job(root, tmp_path / "fresh"))
+    assert contents(out / "tokenizer") == contents(tmp_path / "fresh/tokenizer")
+
+
 def test_a_template_that_the_job_cannot_use_is_refused_before_it_starts(root, out, tmp_path):
     path = tmp_path / "bad.jinja"
     for text, message in (

@@ -40,6 +40,7 @@ FORMS: tuple[Mapping[str, Any], ...] = (
     {"enable_thinking": False, "shown": (1, {"b": None, "a": 1.5}), "add_generation_prompt": True},
 )
 MASKED: tuple[Mapping[str, Any], ...] = ({}, {"truncation": True, "max_length": 12})
+PAIR = [CONVERSATIONS["one turn"], CONVERSATIONS["two turns"]]
 BROKEN = ([], ["hi"], [{"content": "a"}], [{"role": "user"}])
 REFUSED = None
 
@@ -93,6 +94,8 @@ def main() -> int:
         write_tokenizer(Path(folder))
         own = open_tokenizer(folder)
         peer = transformers.AutoTokenizer.from_pretrained(folder)
+    if open_tokenizer(peer) != own or of_ours(open_tokenizer(peer), PAIR) != of_peer(peer, PAIR):
+        totals["differ: object of transformers"] = 1
     for name, template in templates():
         for outcome, what in outcomes(own, peer, template):
             totals[outcome] += 1
@@ -111,8 +114,7 @@ def say(line: str) -> None:
 def outcomes(own: Any, peer: Any, template: Template) -> Iterator[tuple[str, str]]:
     """Yield the outcome of each comparison with one template, and what was compared."""
     conversations = [*CONVERSATIONS.items(), *((str(one), one) for one in BROKEN)]
-    pair = [CONVERSATIONS["one turn"], CONVERSATIONS["two turns"]]
-    for (name, messages), tools in product([*conversations, ("a batch", pair)], (None, [SEARCH])):
+    for (name, messages), tools in product([*conversations, ("a batch", PAIR)], (None, [SEARCH])):
         for form in FORMS:
             options = {"chat_template": template.text, "tools": tools, **form}
             ours = of_ours(own, messages, **options)

@@ -287,6 +287,20 @@ def test_a_tokenizer_has_several_templates(tmp_path):
     assert own.decode(batch.ids) == "3"
 
 
+@pytest.mark.parametrize("given", [CHATML, {"default": CHATML, "tool_use": HEADERS}])
+def test_the_template_of_an_object_of_transformers_is_used(own, peer, given):
+    class Fast:
+        backend_tokenizer, chat_template = peer, given
+        special_tokens_map = ROLES | {"additional_special_tokens": ["<|eot|>"]}
+
+    of_object = open_tokenizer(Fast())
+    for options in ({}, {"return_assistant_tokens_mask": True}, {"chat_template": HEADERS}):
+        found = of_object.apply_chat_template(ANSWERED, **options)
+        assert found == own.apply_chat_template(ANSWERED, **options)
+    text = of_object.apply_chat_template(ANSWERED, tools=[SEARCH], tokenize=False)
+    assert text.startswith("<|begin|><|head|>") == isinstance(given, dict)
+
+
 def test_nanochats_rendering_is_used_unless_a_template_is_named(tmp_path):
     folder = write_tokenizer(tmp_path / "both")
     own = open_tokenizer(folder).extended([*SPECIAL_TOKENS])

@@ -8,8 +8,9 @@ from nanotok_ray.tokenizer.foreign.huggingface import parsed_object
 Around = tuple[tuple[str, ...], tuple[str, ...]]
 """Names of special tokens before a text, and after it."""
 
-CONFIG_FILE = "tokenizer_config.json"
-BESIDE = (CONFIG_FILE, "special_tokens_map.json", "chat_template.jinja", "chat_template.json")
+CONFIG_FILE, MAP_FILE = "tokenizer_config.json", "special_tokens_map.json"
+TEMPLATE_FILE, JINJA_FILE = "chat_template.json", "chat_template.jinja"
+BESIDE = (CONFIG_FILE, MAP_FILE, JINJA_FILE, TEMPLATE_FILE)
 """Files that are read and kept with a defining file."""
 
 

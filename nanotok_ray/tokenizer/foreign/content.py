@@ -1,6 +1,7 @@
 """Recognizes the file of a tokenizer by its content, or an object by its class, and reads it."""
 
 import base64
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from nanotok_ray.tokenizer.file_model import (
     FileModel,
     described,
 )
+from nanotok_ray.tokenizer.foreign.around import MAP_FILE, TEMPLATE_FILE
 from nanotok_ray.tokenizer.foreign.families import FAMILIES
 from nanotok_ray.tokenizer.foreign.huggingface import model_of_contents, parsed_object
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle
@@ -149,13 +151,26 @@ def from_object(value: Any) -> Model | FileModel:  # noqa: ANN401 - an object of
     backend = getattr(value, "backend_tokenizer", value)  # a fast tokenizer of transformers
     if hasattr(backend, "to_str") and hasattr(backend, "encode_batch"):
         name = f"the object of {type(value).__name__}"
-        return TokenizerFile(name=name, data=backend.to_str().encode()).model()
+        data = backend.to_str().encode()
+        return TokenizerFile(name=name, data=data, beside=_templates_of_object(value)).model()
     if hasattr(value, "_mergeable_ranks"):
         return of_encoding(value)
     raise TokenizerError(
         f"a {type(value).__name__} is no tokenizer that can be converted: pass a path or a name, a "
         "tokenizers.Tokenizer, a fast tokenizer of transformers, or a tiktoken.Encoding"
     )
+
+
+def _templates_of_object(value: Any) -> dict[str, bytes]:  # noqa: ANN401 - as `from_object`
+    """Return the chat template of a tokenizer of transformers, and its tokens, as their files."""
+    template = getattr(value, "chat_template", None)
+    if not isinstance(template, str | dict) or not template:
+        return {}
+    roles = getattr(value, "special_tokens_map", None) or {}
+    return {
+        TEMPLATE_FILE: json.dumps({"chat_template": template}).encode(),
+        MAP_FILE: json.dumps(roles, default=str).encode(),
+    }
 
 
 def of_encoding(encoding: Any) -> Model | FileModel:  # noqa: ANN401 - an object of tiktoken
