@@ -7,7 +7,6 @@ well-formed documents; `reference` renders the others, or raises an error that n
 
 from nanotok_ray.chat.batches import BatchRenderer, RenderedBatch, core_dialect, texts_of
 from nanotok_ray.chat.conversation import layout, render, render_for_completion, shape_fault
-from nanotok_ray.chat.jinja import messages_for_templates
 from nanotok_ray.chat.known_templates import with_blocks
 from nanotok_ray.chat.reference import (
     conversation_of,
@@ -55,7 +54,6 @@ __all__ = [
     "layout",
     "message_segments",
     "message_texts",
-    "messages_for_templates",
     "overlapping",
     "prompt_segments",
     "render",

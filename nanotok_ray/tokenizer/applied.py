@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from nanotok_ray.chat import ChatTemplate, Span, messages_for_templates, overlapping
+from nanotok_ray.chat import ChatTemplate, Span, overlapping
 from nanotok_ray.dialects import MALFORMED, Row, reason_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import ConversationError, NanotokError, TemplateError, TokenizerError
@@ -107,8 +107,10 @@ class AppliedTemplate:
 
     def _continued(self, messages: list[Any], field: str) -> str:
         """Return the text up to the end of a field of the last message."""
+        from nanotok_ray.chat import jinja  # noqa: PLC0415 - readers of shards do not have Jinja2
+
         field = field or "content"
-        messages = messages_for_templates(messages)
+        messages = jinja.messages_for_templates(messages)
         last = dict(messages[-1])
         content = last.get(field)
         if content is None:
