@@ -18,6 +18,9 @@ from nanotok_ray.sources import Slice, SliceReading
 from nanotok_ray.tokenizer import Tokenizer
 from nanotok_ray.units import quantity
 
+_TOOLS = "tools"
+"""The usual key of the tools of a conversation."""
+
 _MAX_PLAIN = 5
 """Conversations that are compared with the plain implementation."""
 
@@ -122,7 +125,11 @@ def _rendered(
         tokens=len(rendered.ids),
         trained=int(np.count_nonzero(rendered.mask)),
         passages=tuple(passages),
-        notes=((note,) if refused else ()) + tuple(_stop_notes(source, rendered, tokenizer)),
+        notes=(
+            *((note,) if refused else ()),
+            *_unused_notes(source, rendered, settings),
+            *_stop_notes(source, rendered, tokenizer),
+        ),
     )
 
 
@@ -151,6 +158,15 @@ def _passages(rendered: RenderedBatch, tokenizer: Tokenizer) -> Iterator[Passage
     pairs = zip(rendered.ids.tolist(), rendered.mask.tolist(), strict=True)
     for flag, run in groupby(pairs, key=lambda pair: bool(pair[1])):
         yield Passage(text=tokenizer.decode([number for number, _ in run]), trained=flag)
+
+
+def _unused_notes(source: str, rendered: RenderedBatch, settings: ShardSettings) -> Iterator[str]:
+    """Yield a note on tools that a template could describe to the model."""
+    if settings.template is not None and _TOOLS in rendered.unused_keys:
+        yield (
+            f"source {source!r}: the conversations have {_TOOLS!r}, which are not rendered; to "
+            f'render them, set tools = "{_TOOLS}"'
+        )
 
 
 def _stop_notes(source: str, rendered: RenderedBatch, tokenizer: Tokenizer) -> Iterator[str]:
