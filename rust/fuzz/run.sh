@@ -5,7 +5,7 @@
 # and the target run with its name fails again. FUZZ_SANITIZER=address looks for memory errors too, at a
 # fraction of the speed; NANOTOK_CPU=portable or avx2 fuzzes another level than the CPU's best.
 set -eu
-[ $# -gt 0 ] || { echo "usage: sh rust/fuzz/run.sh SECONDS [split|encode|others|learn|render|pack|json ...]" >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: sh rust/fuzz/run.sh SECONDS [split|encode|others|learn|render|pack|json|templates ...]" >&2; exit 2; }
 seconds=$1
 shift
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,7 +22,7 @@ sanitizer=${FUZZ_SANITIZER:+-Zsanitizer=$FUZZ_SANITIZER}
 RUSTFLAGS=$sanitizer RUSTC_WRAPPER=$here/rustc.sh rustup run nightly cargo build --locked --release \
     --manifest-path "$here/Cargo.toml" --target "$host" --target-dir "$built"
 
-for target in ${*:-split encode others learn render pack json}; do
+for target in ${*:-split encode others learn render pack json templates}; do
     mkdir -p "$out/$target"
     python3 "$here/seeds.py" "$out/$target-seeds" "$target"
     echo "== $target: $seconds seconds"

@@ -6,7 +6,7 @@
 rustc=$1
 shift
 case " $* " in
-*" --crate-name nanotok_bpe "* | *" --crate-name nanotok_chat "* | *" --crate-name nanotok_json "* | *" --crate-name nanotok_pack "* | *" --crate-name split "* | *" --crate-name encode "*)
+*" --crate-name nanotok_bpe "* | *" --crate-name nanotok_chat "* | *" --crate-name nanotok_json "* | *" --crate-name nanotok_template "* | *" --crate-name nanotok_pack "* | *" --crate-name split "* | *" --crate-name encode "*)
     set -- "$@" -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
         -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares

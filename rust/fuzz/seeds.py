@@ -2,7 +2,7 @@
 
 Any bytes are a program (src/program.rs), so seeds are random bytes: always the same, in some lengths,
 some for each pattern (the first byte) and, where merges follow, few or many of them (the fourth).
-For `render` they are documents, one of each shape for each dialect (the first byte), and runs of the
+For `render` and `templates` they are documents, one of each shape for each dialect (the first byte), and runs of the
 pieces that documents are made of (src/documents.rs), which stand where a byte is not ASCII. For `json`
 they are lines.
 """
@@ -55,7 +55,7 @@ def seeds(target: str) -> dict[str, bytes]:
     """Return the inputs of a target by their names."""
     if target == "json":
         return {str(number): line for number, line in enumerate(LINES)}
-    return documents() if target == "render" else programs()
+    return documents() if target in {"render", "templates"} else programs()
 
 
 folder, target = Path(sys.argv[1]), sys.argv[2]
