@@ -26,6 +26,7 @@ from tests.support.chat_templates import (
     OPEN,
     byte_tokenizer,
 )
+from tests.support.dialect_documents import ORDINARY, extras, json_values
 
 TEMPLATES = {
     "chatml": CHATML,
@@ -327,5 +328,21 @@ def test_the_core_renders_as_the_plain_implementation(name, rule):
     @given(rows=st.lists(st.lists(messages, max_size=5), max_size=3), which=st.booleans())
     def check(rows, which):
         rendered(renders[which], *rows)
+
+    check()
+
+
+CHATS = {dialect.name: lines for dialect, lines in ORDINARY.items()}
+
+
+@pytest.mark.parametrize("dialect", CHATS)
+@pytest.mark.parametrize("tools", [None, "tools"])
+def test_rows_with_other_members_are_rendered_alike(dialect, tools):
+    own = renderer(CHATML, dialect=dialect, tools=tools)
+    described = st.fixed_dictionaries({}, optional={"tools": json_values, "note": json_values})
+
+    @given(row=CHATS[dialect], others=st.builds(lambda a, b: a | b, described, extras))
+    def check(row, others):
+        rendered(own, {**others, **row} if isinstance(row, dict) else row)
 
     check()
