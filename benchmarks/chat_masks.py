@@ -43,8 +43,13 @@ NAMES = re.compile(
 )
 
 
-def stand_in(source: str) -> tuple[str, dict[str, str]]:
-    """Return a byte-level tokenizer.json with the special tokens of a template, and their roles."""
+def stand_in(source: str, tokenizer: Path | None) -> tuple[str, dict[str, str]]:
+    """Return a tokenizer.json, by default of bytes with a template's special tokens, and roles."""
+    if tokenizer is not None:
+        config = json.loads(tokenizer.with_name("tokenizer_config.json").read_text("utf-8"))
+        roles = {name: config.get(name) for name in ROLES}
+        named = {n: r["content"] if isinstance(r, dict) else r for n, r in roles.items() if r}
+        return tokenizer.read_text(encoding="utf-8"), named
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     made = tokenizers.Tokenizer(models.BPE(vocab={c: n for n, c in enumerate(alphabet)}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -77,12 +82,12 @@ class Peer:
         return text, encoding["input_ids"], encoding["assistant_masks"]
 
 
-def compared(path: Path) -> Iterator[tuple[str, str, str]]:
+def compared(path: Path, tokenizer: Path | None) -> Iterator[tuple[str, str, str]]:
     """Yield name, outcome and what to show of every conversation."""
     source = path.read_text(encoding="utf-8")
     training = path.with_name(f"{path.stem}_training.jinja")
     twin = training.read_text(encoding="utf-8") if training.exists() else None
-    data, roles = stand_in(source)
+    data, roles = stand_in(source, tokenizer)
     config = json.dumps(roles).encode()
     model = TokenizerFile(
         name="x", data=data.encode(), beside={"tokenizer_config.json": config}
@@ -133,15 +138,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, help="a folder of templates; default: those of trl")
     parser.add_argument("--show", default="", help="print what is not equal for these templates")
+    parser.add_argument("--only", default="", help="templates whose names have this text")
+    parser.add_argument("--tokenizer", type=Path, help="a tokenizer.json in place of bytes")
     args = parser.parse_args()
     peer.datetime = FixedTime
     folder = args.folder or Path(str(files("trl") / "chat_templates"))
     total: Counter[str] = Counter()
     print("template".ljust(36), *(name.rjust(16) for name in OUTCOMES))
-    for path in sorted(folder.glob("*.jinja")):
+    for path in sorted(folder.glob(f"*{args.only}*.jinja")):
         counts: Counter[str] = Counter()
         try:
-            for name, outcome, more in compared(path):
+            for name, outcome, more in compared(path, args.tokenizer):
                 counts[outcome] += 1
                 if args.show and args.show in path.stem and outcome not in OUTCOMES[:3]:
                     print(f"  {outcome}: {name}: {more}")
