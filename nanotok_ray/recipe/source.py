@@ -136,7 +136,7 @@ def _arguments(value: object) -> str:
     """Return the arguments of a template, a table or the JSON of one, as JSON."""
     try:
         values = json.loads(value) if isinstance(value, str) else value
-        text = json.dumps(values, allow_nan=False, sort_keys=True)
+        text = json.dumps(values, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         raise RecipeError(" has a value that JSON does not have, such as a date") from None
     if not isinstance(values, dict):

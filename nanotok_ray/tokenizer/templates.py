@@ -153,7 +153,7 @@ def template_settings(
         training_text=with_blocks(text) if training_template is None else _file(training_template),
         special_tokens=token_variables(model),
         ordinary=() if model.added is None else tuple(sorted(model.added.ordinary)),
-        arguments=json.dumps(dict(arguments or {}), sort_keys=True),
+        arguments=json.dumps(dict(arguments or {})),
         date=date,
         tools=tools,
         train_on=train_on,
