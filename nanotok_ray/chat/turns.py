@@ -7,7 +7,7 @@ refused:
 1. Marks. Every message is rendered once more with private characters around its content, so that
    the text between the content of two messages is known to be the template's. In it, the text of
    the generation prompt begins a turn, and the text that ends an answer ends it; each must occur
-   exactly once.
+   exactly once. If no text ends an answer, a turn with tool calls is not located in this way.
 2. Prefixes. A turn is what the conversation up to this turn has after the prompt for it, if both
    are prefixes of the text.
 """
