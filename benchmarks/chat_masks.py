@@ -145,7 +145,7 @@ def main() -> None:
     folder = args.folder or Path(str(files("trl") / "chat_templates"))
     total: Counter[str] = Counter()
     print("template".ljust(36), *(name.rjust(16) for name in OUTCOMES))
-    for path in sorted(folder.glob(f"*{args.only}*.jinja")):
+    for path in sorted(path for path in folder.glob("*.jinja") if args.only in path.stem):
         counts: Counter[str] = Counter()
         try:
             for name, outcome, more in compared(path, args.tokenizer):

@@ -24,6 +24,7 @@ __all__ = [
     "Decoder",
     "Dialect",
     "Encoder",
+    "Recognizer",
     "RunSums",
     "SpanCounts",
     "Splitter",
@@ -538,8 +539,8 @@ class Encoder:
         data: NDArray[np.uint8],
         offsets: NDArray[np.int64],
         *,
-        before: Sequence[int] = (),
-        after: Sequence[int] = (),
+        before: Sequence[int] = ...,
+        after: Sequence[int] = ...,
         threads: int = 1,
         wide: bool = False,
     ) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:

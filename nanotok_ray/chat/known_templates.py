@@ -2,8 +2,9 @@
 
 Each edit replaces a text that occurs once. The edited template renders the same text; the blocks
 are those of the templates for training that TRL has, which for Qwen 2.5 begin before the line break
-after the role. A job compares the texts of both templates for the first conversations of a source
-before it starts, and for the sample of every slice.
+after the role, and for gpt-oss and Muse Glimmer before the header of the answer. A job compares the
+texts of both templates: for the first conversations of a source before it starts, and for the
+sample of every slice.
 """
 
 from collections.abc import Mapping
@@ -108,6 +109,57 @@ def _qwen_3(condition: str, *, has_thought_if_last: bool = False) -> Edits:
     )
 
 
+_BEGIN = "{% generation %}"
+_BEFORE_TOOL = '{%- elif message.role == "tool" %}'
+_QWEN_3_INSTRUCT: Edits = (
+    (
+        "{{- '<|im_start|>' + message.role + '\\n' + content }}",
+        "{{- '<|im_start|>' + message.role + '\\n' }}" + _BEGIN + "{{- content }}",
+    ),
+    (_BEFORE_TOOL, "{%- endgeneration %}" + _BEFORE_TOOL),
+)
+_NEMOTRON_HEAD = "{{- '<|im_start|>assistant\\n"
+_NEMOTRON_END = "'<|im_end|>\\n' }}"
+_NEMOTRON_3: Edits = (
+    (
+        f"            {_NEMOTRON_HEAD}' }}}}\n",
+        f"            {_NEMOTRON_HEAD}' }}}}\n            {{%- generation %}}\n",
+    ),
+    (
+        f"                {{{{- {_NEMOTRON_END}\n",
+        f"                {{{{- {_NEMOTRON_END}\n            {{%- endgeneration %}}\n",
+    ),
+    (f"{_NEMOTRON_HEAD}' ~ (content", f"{_NEMOTRON_HEAD}' }}}}{_BEGIN}{{{{- (content"),
+    (f"| string | trim) ~ {_NEMOTRON_END}", f"| string | trim) ~ {_NEMOTRON_END}{_END}"),
+    (
+        f"{_NEMOTRON_HEAD}' ~ c ~ {_NEMOTRON_END}",
+        f"{_NEMOTRON_HEAD}' }}}}{_BEGIN}{{{{- c ~ {_NEMOTRON_END}{_END}",
+    ),
+    (
+        f"{_NEMOTRON_HEAD}<|im_end|>\\n' }}}}",
+        f"{_NEMOTRON_HEAD}' }}}}{_BEGIN}{{{{- {_NEMOTRON_END}{_END}",
+    ),
+)
+_GPT_OSS: Edits = (
+    (
+        '{%- if "tool_calls" in message %}',
+        '{%- generation %}\n        {%- if "tool_calls" in message %}',
+    ),
+    (
+        "\n    {%- elif message.role == 'tool' -%}",
+        "\n        {%- endgeneration %}\n    {%- elif message.role == 'tool' -%}",
+    ),
+)
+_MUSE_GLIMMER: Edits = (
+    (
+        "{%- if message.get('reasoning_content') -%}",
+        "{%- generation %}\n        {%- if message.get('reasoning_content') -%}",
+    ),
+    (
+        "{%- endif -%}\n    {%- endif -%}",
+        "{%- endif -%}\n        {%- endgeneration %}\n    {%- endif -%}",
+    ),
+)
 _AFTER_QUERY = "loop.index0 > ns.last_query_index"
 _QWEN_3_5 = _qwen_3(_AFTER_QUERY)
 
@@ -127,12 +179,20 @@ _EDITS: Final[Mapping[str, Edits]] = {
     "e84f32a23fdda27689f868aa4a1a5621f41133e51a48d7f3efcbea2839574259": _qwen_3(
         f"(preserve_thinking is defined and preserve_thinking is true) or ({_AFTER_QUERY})"
     ),
+    "64f85b198065d0fba2a81f37e10ed68161ce2c19a754c7100e67e0ca2ee9c326": _QWEN_3_INSTRUCT,
+    "58933db77d3099b4f78c55a38347a72e1ea05b97d6bd8f38775303dc0194e0a9": _NEMOTRON_3,
+    "ab7813c3abdd9cb655905a410728b26c7884eca45ddfab8d9f931553485a7862": _NEMOTRON_3,
+    "575fb74f54ed264df9047d0ecce3c98938aae953fb4f50356675706264cbb68a": _NEMOTRON_3,
+    "82753bef5cedc4932c1ed509b5c9a12be680fd86d1adb65bc3f7398d11c8eebc": _NEMOTRON_3,
+    "a4c9919cbbd4acdd51ccffe22da049264b1b73e59055fa58811a99efbd7c8146": _GPT_OSS,
+    "cfc67e5f349f37690dfd31ed1f18bc4442a9dd32fe39a648f993cb4eb3cae678": _MUSE_GLIMMER,
     "c3cf9e34abf4f9e36c2d72165aa9c132d3e2a725b6c2586aaa3a8af9d7a81041": _qwen_3(
         f"preserve_thinking is undefined or preserve_thinking is true or {_AFTER_QUERY}"
     ),
 }
 """The edits by the sha256 of the template: Gemma, Gemma 3, Llama 3, Phi 3 and 3.5, Qwen 2.5, Qwen
-2.5 VL, Qwen 3, 3.5 (two), 3.6 and 3.8."""
+2.5 VL, Qwen 3, 3.5 (two), 3.6, 3 Instruct 2507, Nemotron 3 (four), gpt-oss, Muse Glimmer and
+Qwen 3.8."""
 
 
 def with_blocks(source: str) -> str | None:

@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use nanotok_template::{
-    Anchors, ConversationSettings, Conversations, Settings, Shape, Template, TrainOn,
-    value_of_json,
+    Anchors, ConversationSettings, Conversations, Settings, Shape, Template, TrainOn, value_of_json,
 };
 
 const MARKS: &str = "{% for message in messages %}<{{ message.role }}>{{ message.reasoning_content }}\
@@ -49,7 +48,10 @@ fuzz_target!(|input: &[u8]| {
         check(text, &conversation.trained);
         if settings.train_on != TrainOn::All {
             let is_in_turn = |span: &Range<usize>| {
-                conversation.turns.iter().any(|turn| turn.start <= span.start && span.end <= turn.end)
+                conversation
+                    .turns
+                    .iter()
+                    .any(|turn| turn.start <= span.start && span.end <= turn.end)
             };
             assert!(conversation.trained.iter().all(is_in_turn));
         }
