@@ -78,7 +78,7 @@ PLAIN_WEATHER = json.loads(json.dumps(WEATHER))
 del PLAIN_WEATHER["function"]["return"]
 for one in PLAIN_WEATHER["function"]["parameters"]["properties"].values():
     one.pop("enum", None), one.pop("default", None)
-NEED_BLOCKS = ("deepseek", "nemotron")
+NEED_BLOCKS = ("deepseek",)
 """Templates whose turns are located only by blocks: those of TRL's templates for training."""
 TEMPLATES = Path(str(files("trl") / "chat_templates"))
 FAMILIES = {
@@ -267,42 +267,36 @@ def gpt_oss(folder: Path) -> Iterator[Comparison]:
     )
     header = [numbers["<|start|>"], *encoding.encode("assistant")]
 
-    for as_documented, training in ((False, False), (False, True), (True, True)):
+    for as_documented in (False, True):
         convert = HarmonyConversation(as_documented=as_documented)
 
         def rendered(
             messages: list[Turn],
             tools: Tools,
             convert: HarmonyConversation = convert,
-            whole: bool = training,
         ) -> tuple[list[int], list[int]]:
             conversation = [*convert.messages(messages, tools)]
             ids = encoding.render_conversation_for_training(
                 harmony.Conversation.from_messages(conversation)
             )
-            return ids, mask_of(ids, header, whole=whole)
+            return ids, mask_of(ids, header)
 
         yield Comparison(
-            name="harmony gptoss" + " training" * training + " as documented" * as_documented,
+            name="harmony gptoss" + " as documented" * as_documented,
             tokenizer=Tokenizer(model),
             template=TEMPLATES / "gptoss.jinja",
-            training=TEMPLATES / "gptoss_training.jinja" if training else None,
             theirs=rendered,
             tools=(PLAIN_WEATHER,),
         )
 
 
-def mask_of(ids: list[int], header: list[int], *, whole: bool) -> list[int]:
-    """Return 1 for the assistant's messages, without the first header of each turn if not whole."""
+def mask_of(ids: list[int], header: list[int]) -> list[int]:
+    """Return 1 for the assistant's messages, of which the known template has the headers too."""
     mask = [0] * len(ids)
     starts = [n for n, number in enumerate(ids) if number == header[0]]
-    before = False
     for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
-        spoken = ids[start : start + len(header)] == header
-        if spoken:
-            first = start if whole or before else start + len(header)
-            mask[first:end] = [1] * (end - first)
-        before = spoken
+        if ids[start : start + len(header)] == header:
+            mask[start:end] = [1] * (end - start)
     return mask
 
 
