@@ -71,8 +71,10 @@ def row_of(value: object, dialect: str, *, tools: str | None = None) -> Row:
 def _check_message(message: object, number: int) -> None:
     if not isinstance(message, dict):
         raise SourceError(f"message {number} is {kind_of(message)}, not an object")
-    if not isinstance(message.get("role"), str):
-        raise SourceError(f"message {number} has no string 'role'")
+    if "role" not in message:
+        raise SourceError(f"message {number} has no 'role'")
+    if not isinstance(message["role"], str):
+        raise SourceError(f"the role of message {number} is {kind_of(message['role'])}")
     content = message.get("content")
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and part.get("type") in MEDIA:

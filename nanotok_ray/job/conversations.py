@@ -55,9 +55,11 @@ class ConversationSample:
 
 
 def sample_conversations(
-    tokenizing: TokenizePlan, limits: LimitsRecipe
+    tokenizing: TokenizePlan, limits: LimitsRecipe, *, templates: bool
 ) -> Iterator[ConversationSample]:
     """Yield a sample of each source of conversations that has slices to tokenize.
+
+    These are the sources with a chat template, or else those that are rendered as nanochat does.
 
     Raises:
         RecipeError: The core does not support a template, or all conversations of a sample are
@@ -67,7 +69,8 @@ def sample_conversations(
     seen: set[str] = set()
     for expected in tokenizing.todo:
         slice_, settings = expected.slice, expected.settings
-        if slice_.kind != "chat" or slice_.source in seen:
+        is_other = templates == (settings.template is None)
+        if slice_.kind != "chat" or slice_.source in seen or is_other:
             continue
         seen.add(slice_.source)
         sample = _sample(slice_, settings, tokenizing.tokenizer)

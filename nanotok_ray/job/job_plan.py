@@ -115,7 +115,7 @@ class JobPlan:
     adopts: bool = False
     """Whether a tokenizer that was not learned here is written into the output."""
     conversations: tuple[ConversationSample, ...] = ()
-    """The first conversations of each source that has slices to tokenize."""
+    """The first conversations of each source with a chat template that has slices to tokenize."""
     estimate: Estimate | None = None
     """Estimates of time and disk space; None if not estimated."""
     freezing: FrozenPlan | None = None
@@ -272,10 +272,10 @@ def decide(
 def _conversations(
     tokenizing: TokenizePlan | None, recipe: Recipe
 ) -> tuple[ConversationSample, ...]:
-    """Return the first conversations of each source, if the tokenizer is known."""
+    """Return the first conversations of sources with a template, if the tokenizer is known."""
     if tokenizing is None:
         return ()
-    return tuple(sample_conversations(tokenizing, recipe.limits))
+    return tuple(sample_conversations(tokenizing, recipe.limits, templates=True))
 
 
 def reads_of(slices: Iterable[Slice]) -> list[Slice]:

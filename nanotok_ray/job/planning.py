@@ -12,6 +12,7 @@ from nanotok_ray.counts import SpanCounts, resolve_pattern
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import PLAN_NAME, StageTime
+from nanotok_ray.job.conversations import sample_conversations
 from nanotok_ray.job.doctor.machine import space_for
 from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
 from nanotok_ray.job.forecast import MIN_SECONDS, TEXT_STAGES
@@ -203,7 +204,12 @@ def plan_job(
     spaces = space_for(recipe, counted=counted, tokenized=tokenized)
     estimate = Estimate(cpus=cpus, seconds=_total(stages), stages=stages, space=tuple(spaces))
     frozen = FrozenPlan(status=freeze(announced.plan, out), path=out.join(PLAN_NAME))
-    return replace(announced, estimate=estimate, freezing=frozen)
+    conversations = announced.conversations
+    if announced.tokenizing is not None:
+        conversations += tuple(
+            sample_conversations(announced.tokenizing, recipe.limits, templates=False)
+        )
+    return replace(announced, estimate=estimate, freezing=frozen, conversations=conversations)
 
 
 def _rates(

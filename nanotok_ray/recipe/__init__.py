@@ -21,10 +21,12 @@ if TYPE_CHECKING:
         TokenizerRecipe,
     )
     from nanotok_ray.recipe.parse import build_recipe, load_recipe, parse_recipe
-    from nanotok_ray.recipe.source import AUTO, NANOCHAT, SourceRecipe
+    from nanotok_ray.recipe.source import SourceRecipe
     from nanotok_ray.recipe.special_tokens import (
+        AUTO,
         GROUNDING,
         IMAGE_TOKENS,
+        NANOCHAT,
         PRESETS,
         SPECIAL_TOKENS,
         Preset,
@@ -40,8 +42,10 @@ else:
                 "LearnerRecipe LimitsRecipe MAX_DOCUMENT_BYTES OutputRecipe Recipe TokenizerRecipe"
             ),
             "parse": "build_recipe load_recipe parse_recipe",
-            "source": "AUTO NANOCHAT SourceRecipe",
-            "special_tokens": "GROUNDING IMAGE_TOKENS PRESETS Preset SPECIAL_TOKENS image_token_of",
+            "source": "SourceRecipe",
+            "special_tokens": (
+                "AUTO GROUNDING IMAGE_TOKENS NANOCHAT PRESETS Preset SPECIAL_TOKENS image_token_of"
+            ),
         },
     )
 

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.problems import NAME_OF_SOURCE, no_choice
-from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import AUTO, SPECIAL_TOKENS
 from nanotok_ray.recipe.table import (
     FROM_TOML,
     Flag,
@@ -39,8 +39,6 @@ _NO_COLUMNS = {"lines", "document"}
 SPECIAL_TEXT: Final = ("text", "recognise", "refuse")
 TRAIN_ON: Final = ("assistant", "last", "all")
 UNTRAINED: Final = ("reasoning_content", "tool_calls")
-NANOCHAT: Final = "nanochat"
-AUTO: Final = "auto"
 _SPLITS = ("last-file", "train", "val", "files")
 _MAX_IMAGE_TOKENS = 2**20  # the limit of `vision` for all images of a document
 _MIN_WEIGHT = Decimal("0.000001")

@@ -19,6 +19,12 @@ SPECIAL_TOKENS: Final = (
 )
 """The first begins every document; the others are for chats."""
 
+NANOCHAT: Final = "nanochat"
+"""The rendering of conversations as nanochat does, in place of a chat template."""
+
+AUTO: Final = "auto"
+"""The rendering of conversations that the tokenizer decides."""
+
 GROUNDING: Final = ("<|grounding|>", "<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>")
 """Tokens for positions in an image: the task, start and end of a name, start and end of a box."""
 

@@ -201,7 +201,7 @@ BAD = [
         "refused by the chat template: TemplateError: Unknown role: critic",
     ),
     ({"messages": []}, "the conversation has no messages"),
-    ({"messages": [{"content": "no"}]}, "message 0 has no string 'role'"),
+    ({"messages": [{"content": "no"}]}, "message 0 has no 'role'"),
     ({"messages": KNOWN[0], "tools": "{"}, "invalid JSON"),
     ({"messages": KNOWN[0], "tools": {"a": 1}}, "field is not an array: 'tools' is an object"),
     ({"messages": CONVERSATIONS["spelled"]}, "special token in a message: '<|im_end|>'"),
