@@ -178,6 +178,7 @@ def _stop_notes(source: str, rendered: RenderedBatch, tokenizer: Tokenizer) -> I
     is_special = special[np.minimum(rendered.ids, len(special) - 1)]
     mask = rendered.mask.astype(np.bool_)
     ends = np.flatnonzero(mask[:-1] & ~mask[1:]) if len(mask) else np.zeros(0, dtype=np.int64)
+    ends = ends[~np.isin(ends + 1, rendered.offsets)]  # nothing follows at the end of a text
     has_stop = is_special[ends] | is_special[np.maximum(ends - 1, 0)]
     if len(ends) and not has_stop.any() and is_special[ends + 1].any():
         yield (

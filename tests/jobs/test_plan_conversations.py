@@ -9,6 +9,7 @@ from nanotok_ray.job.planning import plan_job
 from nanotok_ray.recipe import parse_recipe
 from tests.support.chat_templates import AT_END, BLOCKS, CHATML, byte_tokenizer
 
+STARTED = "<|im_start|>" + AT_END.replace("</s>", "")
 USER = {"role": "user", "content": "the question"}
 ANSWER = {"role": "assistant", "content": "the answer"}
 
@@ -65,6 +66,11 @@ def test_a_stop_token_that_is_not_trained_on_is_in_a_note(tmp_path):
     }
     assert not any("learn to stop" in note for note in notes[BLOCKS])
     assert any("learn to stop" in note for note in notes[without])
+
+
+def test_the_end_of_a_conversation_needs_no_stop_token(tmp_path):
+    rows = [[USER, ANSWER]] * 2  # the second one begins with a special token
+    assert not any("learn to stop" in n for n in plan_of(tmp_path, rows, template=STARTED).notes)
 
 
 @pytest.mark.parametrize(
