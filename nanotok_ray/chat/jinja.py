@@ -16,12 +16,10 @@ from jinja2 import ext, meta, nodes
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from nanotok_ray.dialects import REASONING
 from nanotok_ray.errors import TemplateError
 
 Spans = list[tuple[int, int]]
-
-_REASONING = ("reasoning_content", "thinking", "reasoning")
-"""Names of the reasoning of a message; the first that is set counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,7 @@ def messages_for_templates(messages: list[Any]) -> list[Any]:
 
 def _normalized(message: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in message.items() if value is not None}
-    reasoning = next((kept[name] for name in _REASONING if name in kept), None)
+    reasoning = next((kept[name] for name in REASONING if name in kept), None)
     if reasoning is None:
         return kept
     return {"thinking": reasoning, **kept, "reasoning_content": reasoning}

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-from nanotok_ray.dialects import JsonObject
+from nanotok_ray.dialects import REASONING, JsonObject
 from nanotok_ray.errors import SourceError
 
 Span = tuple[int, int]
@@ -30,7 +30,6 @@ and those of its reasoning are `_MAX_MESSAGES` messages later."""
 _MAX_MESSAGES = 1 << 14
 _MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + 4 * _MAX_MESSAGES - 1)}]")
 _SHOWN = 30  # characters of a text in a message
-_REASONING = ("reasoning_content", "reasoning", "thinking")
 _USER: JsonObject = {"role": "user", "content": "Aq1"}
 _ANSWER: JsonObject = {"role": "assistant", "content": "Bz2"}
 
@@ -236,7 +235,7 @@ def _marked(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
         marked = {**message}
         if "content" in message:
             marked["content"] = _marked_content(message["content"], number)
-        for key in _REASONING:
+        for key in REASONING:
             if isinstance(message.get(key), str):
                 marked[key] = _marked_text(message[key], _MAX_MESSAGES + number)
         calls = message.get("tool_calls")

@@ -4,7 +4,7 @@ The input is the bytes of a document or the columns of a file. The result is the
 or the messages that a document holds.
 """
 
-from nanotok_ray.dialects.conversations import Row, row_of
+from nanotok_ray.dialects.conversations import REASONING, Row, row_of
 from nanotok_ray.dialects.detect import (
     CHAT_DIALECTS,
     DIALECTS,
@@ -39,6 +39,7 @@ __all__ = [
     "DIALECTS",
     "MALFORMED",
     "METADATA",
+    "REASONING",
     "VISION_DIALECTS",
     "Dialect",
     "JsonObject",

@@ -33,6 +33,9 @@ class Row(NamedTuple):
     """The tools that the row describes; None: none."""
 
 
+REASONING: Final = ("reasoning_content", "thinking", "reasoning")
+"""Names of the reasoning of a message; the first that is set counts."""
+
 MEDIA: Final = ("image", "image_url", "video", "audio", "input_audio")
 """The types of parts of a message that are not text."""
 

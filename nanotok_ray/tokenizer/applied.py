@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from nanotok_ray.chat import ChatTemplate, Span, overlapping
-from nanotok_ray.dialects import MALFORMED, Row, reason_of
+from nanotok_ray.dialects import MALFORMED, REASONING, Row, reason_of
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import ConversationError, NanotokError, TemplateError, TokenizerError
 from nanotok_ray.formats import TemplateSettings
@@ -16,8 +16,6 @@ from nanotok_ray.tokenizer.chat_template import Form, Result
 
 _TAG = "CONTINUE_FINAL_MESSAGE_TAG "
 """What transformers appends to the field that is continued, to find its end in the text."""
-
-_REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 class Encoder(Protocol):
@@ -116,8 +114,8 @@ class AppliedTemplate:
         if content is None:
             raise ConversationError(f"continue_final_message: the last message has no {field!r}")
         fields = [field]
-        if field in _REASONING:
-            fields = [name for name in _REASONING if last.get(name) == content]
+        if field in REASONING:
+            fields = [name for name in REASONING if last.get(name) == content]
         if not any(name in self._source for name in fields):
             raise ConversationError(f"continue_final_message: the template does not name {field!r}")
         if isinstance(content, list | tuple):

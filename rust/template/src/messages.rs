@@ -6,7 +6,7 @@ use minijinja::value::ValueKind;
 use crate::values::{Map, insert, list_value};
 
 /// Names of the reasoning of a message; the first that is set counts.
-const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+pub(crate) const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// The messages as transformers passes them to a template: members that are null are dropped, and
 /// the reasoning of a message has the names `reasoning_content` and `thinking`. What is not a list

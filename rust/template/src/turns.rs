@@ -6,6 +6,7 @@ use std::ops::Range;
 use memchr::{memchr, memmem};
 use minijinja::Value;
 
+use crate::messages::REASONING;
 use crate::values::{List, Map, list_value, map_value};
 
 /// Start and end of the content of message n are 2n and 2n + 1 after this character, and those of
@@ -18,8 +19,6 @@ pub(crate) const MAX_MESSAGES: usize = 1 << 14;
 /// The first byte of every mark.
 const MARK_BYTE: u8 = 0xf3;
 const MARK_BYTES: usize = 4;
-
-const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// What a template writes around an answer to a message of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
