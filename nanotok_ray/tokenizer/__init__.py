@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         write_file,
         write_new,
     )
-    from nanotok_ray.tokenizer.pieces import offsets_in
+    from nanotok_ray.tokenizer.pieces import char_offsets
     from nanotok_ray.tokenizer.readable import (
         from_readable,
         sha256_of,
@@ -104,7 +104,7 @@ else:
                 "REPORT_NAME cut_report short_report token_text training_report why_stopped"
             ),
             "rustbpe": "RustBPETokenizer get_token_bytes get_tokenizer",
-            "pieces": "offsets_in",
+            "pieces": "char_offsets",
             "templates": "template_settings templates_of",
             "tokenizer": "Tokenizer",
             "train": (
@@ -138,6 +138,7 @@ __all__ = [
     "Tokenizer",
     "TokenizersEngine",
     "TrainSettings",
+    "char_offsets",
     "check_free",
     "count_spans",
     "cut_report",
@@ -154,7 +155,6 @@ __all__ = [
     "learn_counts",
     "learn_merges",
     "make_model",
-    "offsets_in",
     "open_tokenizer",
     "path_and_pattern",
     "save_for_nanochat",

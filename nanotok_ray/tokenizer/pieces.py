@@ -104,3 +104,16 @@ def offsets_in(data: bytes, lengths: Sequence[int]) -> tuple[NDArray[np.int64], 
     number = np.cumsum(is_first)
     byte_offsets = np.stack([starts, ends], axis=1)
     return byte_offsets, np.stack([number[starts] - 1, number[ends - 1]], axis=1)
+
+
+def char_offsets(text: str, tokens: Sequence[bytes]) -> list[tuple[int, int]] | None:
+    r"""Return start and end of tokens in a text in characters, or None if they are not the text.
+
+    >>> char_offsets("aé", [b"a", b"\xc3", b"\xa9"]), char_offsets("a", [b"b"])
+    ([(0, 1), (1, 2), (1, 2)], None)
+    """
+    data = text.encode()
+    if b"".join(tokens) != data:
+        return None
+    _, in_chars = offsets_in(data, [*map(len, tokens)])
+    return [(start, end) for start, end in in_chars.tolist()]

@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
+from nanotok_ray.chat import Span
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.encoding import Encoding
 from nanotok_ray.tokenizer.engines import TokenizersEngine
-from nanotok_ray.tokenizer.pieces import SpecialRules, offsets_in
+from nanotok_ray.tokenizer.pieces import SpecialRules, char_offsets
 from nanotok_ray.tokenizer.rendering import Ids, Offsets
 from nanotok_ray.tokenizer.vocabulary import Vocabulary
 
-Span = tuple[int, int]
 Part = tuple[str, int | None]
 """A part of a text, with the id of a special token that it is the name of."""
 
@@ -61,12 +61,10 @@ class Positions(Encoding, Vocabulary):
             ids = [*chain.from_iterable(self._pieces(text, between))]
         else:
             ids = self.encode_recognized(Documents.from_strings([text]))[0].tolist()
-        data = plain.encode()
         if isinstance(self._decoder, _core.Decoder):
-            tokens = [self._spelling[number] for number in ids]
-            if b"".join(tokens) == data:
-                _, in_chars = offsets_in(data, [*map(len, tokens)])
-                return ids, [(start, end) for start, end in in_chars.tolist()]
+            known = char_offsets(plain, [self._spelling[number] for number in ids])
+            if known is not None:
+                return ids, known
         library = self._recognizer if getattr(self.model, "has_library", False) else None
         if plain != text or not isinstance(library, TokenizersEngine):
             raise TokenizerError("the tokenizer changes the text, so its ids have no positions")

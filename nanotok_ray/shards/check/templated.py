@@ -11,7 +11,7 @@ from nanotok_ray.chat import PlainRenderer
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.formats import Ids, Mask, ShardSettings
 from nanotok_ray.shards.check.cross_check import CrossCheck, NoCrossCheckError, cross_check_of
-from nanotok_ray.tokenizer import Tokenizer, offsets_in
+from nanotok_ray.tokenizer import Tokenizer, char_offsets
 
 SPELLED = "names of special tokens are text"
 
@@ -35,12 +35,9 @@ class LibraryEncoder:
         """
         if between in text:
             raise NoCrossCheckError(SPELLED)
-        ids, data = self.library.ids(text), text.encode()
-        tokens = [self._bytes_of(number) for number in ids]
-        if b"".join(tokens) != data:
-            return self.library.offsets(text)
-        _, in_chars = offsets_in(data, [*map(len, tokens)])
-        return ids, [(start, end) for start, end in in_chars.tolist()]
+        ids = self.library.ids(text)
+        positions = char_offsets(text, [self._bytes_of(number) for number in ids])
+        return self.library.offsets(text) if positions is None else (ids, positions)
 
 
 class TemplateCheck:
