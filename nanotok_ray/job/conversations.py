@@ -189,7 +189,7 @@ def _stop_notes(source: str, rendered: RenderedBatch, tokenizer: Tokenizer) -> I
 
 def _check(sample: ConversationSample, limits: LimitsRecipe) -> None:
     """Refuse a source of which nothing can be used."""
-    if sample.refused == sample.documents and limits.max_quarantined_share < 1:
+    if sample.refused == sample.documents and not limits.accepts_all_bad:
         raise RecipeError(sample.notes[0])
     if sample.refused < sample.documents and not sample.trained:
         raise RecipeError(

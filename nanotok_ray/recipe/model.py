@@ -288,6 +288,11 @@ class LimitsRecipe(Table):
     reported, and tried again by the next run.
     """
 
+    @property
+    def accepts_all_bad(self) -> bool:
+        """Whether a source may have no document that can be used."""
+        return self.max_quarantined_share >= 1 and self.max_quarantined is None
+
     def shard_tokens(self, id_bytes: int) -> int:
         """Return the limit of the tokens of a shard for ids of `id_bytes` bytes.
 

@@ -230,7 +230,7 @@ def check_sample(
         if odd is None:
             return () if any(file.size for file in files) else (f"source {source.name!r} is empty",)
         note = _refusal(source, odd, sampled)
-        if is_accepted or (limits.max_quarantined_share >= 1 and limits.max_quarantined is None):
+        if is_accepted or limits.accepts_all_bad:
             return (note,)
         raise SourceError(note)
     unread = _unread(source, sampled)
