@@ -25,7 +25,10 @@ _MAX_PLAIN = 5
 """Conversations that are compared with the plain implementation."""
 
 _MAX_DOCUMENTS = 50
-"""Conversations of a source that are rendered."""
+"""Conversations of a source that are rendered together."""
+
+_MAX_READ = 5_000
+"""Conversations of which one must be trained on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,18 +87,25 @@ def sample_conversations(
 def _sample(
     slice_: Slice, settings: ShardSettings, tokenizer: Tokenizer
 ) -> ConversationSample | None:
-    """Return the sample of a slice, or None if it has no documents."""
+    """Return the first documents of a slice of which some are trained on, or the first ones.
+
+    None if the slice has no documents.
+    """
+    first, seen = None, 0
     for piece, batch in SliceReading(slice_, max_document_bytes=settings.max_document_bytes):
-        number = min(len(batch.documents), _MAX_DOCUMENTS)
-        if not number:
-            continue
         name = slice_.pieces[piece].file.dialect
         assert name is not None, "the plan names the dialect of every such file"
         dialect = dialect_of(settings, slice_.kind, name, id_column=slice_.id_column)
-        return _rendered(
-            batch.documents.part(0, number), dialect, slice_.source, settings, tokenizer
-        )
-    return None
+        for start in range(0, len(batch.documents), _MAX_DOCUMENTS):
+            documents = batch.documents.part(
+                start, min(start + _MAX_DOCUMENTS, len(batch.documents))
+            )
+            sample = _rendered(documents, dialect, slice_.source, settings, tokenizer)
+            seen += len(documents)
+            if sample.trained or seen >= _MAX_READ:
+                return sample if sample.trained else first or sample
+            first = first or sample
+    return first
 
 
 def _rendered(
@@ -193,7 +203,6 @@ def _check(sample: ConversationSample, limits: LimitsRecipe) -> None:
         raise RecipeError(sample.notes[0])
     if sample.refused < sample.documents and not sample.trained:
         raise RecipeError(
-            f"source {sample.source!r}: no token of the first "
-            f"{quantity(sample.documents, 'conversation')} is trained on; check the roles of the "
-            "messages, source.train_on and source.untrained"
+            f"source {sample.source!r}: no token of its first conversations, up to {_MAX_READ:,}, "
+            "is trained on; check the roles of the messages, source.train_on and source.untrained"
         )

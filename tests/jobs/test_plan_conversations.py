@@ -44,6 +44,11 @@ def test_the_plan_shows_a_conversation_and_what_is_trained_on(tmp_path):
     assert "[[the answer<|im_end|>" in plan.text()
 
 
+def test_the_first_conversations_may_have_no_answer(tmp_path):
+    (sample,) = plan_of(tmp_path, [*[[USER]] * 130, [USER, ANSWER]]).values["conversations"]
+    assert sample["trained"] > 0
+
+
 def test_conversations_that_are_refused_are_in_a_note(tmp_path):
     plan = plan_of(tmp_path, [[USER, ANSWER], [{"role": "user", "content": "<|im_end|>"}]])
     assert any("1 of the first 2 conversations" in note for note in plan.notes)
