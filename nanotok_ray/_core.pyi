@@ -212,12 +212,18 @@ class Splitter:
 class SpanCounts:
     """The count of each span in the documents so far."""
 
-    def __new__(cls, pattern: str, *, gaps: Literal["spans", "error"] = "spans") -> Self:
-        """Create empty counts.
+    def __new__(
+        cls,
+        pattern: str | Sequence[_Step],
+        *,
+        gaps: Literal["spans", "error"] = "spans",
+        normalizers: Sequence[_Normalizer] = ...,
+    ) -> Self:
+        """Create empty counts of documents that are changed by `normalizers` and then split.
 
         Raises:
             PatternError: The core cannot compile the regular expression.
-            TokenizerError: `gaps` is neither "spans" nor "error".
+            TokenizerError: `gaps` is neither "spans" nor "error", or a normalizer is unknown.
         """
 
     def update(
@@ -293,12 +299,14 @@ def merge_runs(runs: list[_SortedRun]) -> _SortedRun:
     """
 
 def learn(
-    batches: Iterable[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]],
+    batches: Iterable[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]]
+    | Iterable[tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint64]]],
     *,
     num_merges: int,
     min_pair_count: int = 1,
     max_token_bytes: int | None = None,
     threads: int = 1,
+    base: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None,
     on_progress: Callable[[int, int, tuple[tuple[int, int], bytes, int] | None], None]
     | None = None,
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint64], str]:
@@ -317,6 +325,9 @@ def learn(
         min_pair_count: a pair with a lower count is not merged.
         max_token_bytes: the longest token in bytes.
         threads: the maximum number of threads.
+        base: the bytes of each id of the tokenizer that learning continues, and their offsets; no
+            bytes for an id that no text has. The batches then have ids in place of bytes, and new
+            ids follow those of the base. No merge makes the bytes of a token of the base.
         on_progress: called as `on_progress(done, total, last)`.
 
     Returns:
@@ -326,8 +337,8 @@ def learn(
         pair left" or "below min_pair_count".
 
     Raises:
-        TokenizerError: The arrays do not match, there are too many spans, or the second iteration
-            yields other batches, as with a generator.
+        TokenizerError: The arrays do not match, there are too many spans, the second iteration
+            yields other batches, as with a generator, or the base lacks an id.
         CountOverflowError: The count of a pair would exceed 2**64 - 1.
     """
 
@@ -498,6 +509,11 @@ class Encoder:
             SplitError: The regex engine gave up on the text, or it has a gap and `gaps` is
                 "error".
         """
+
+    def encode_spans(
+        self, data: NDArray[np.uint8], offsets: NDArray[np.int64], *, threads: int = 1
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the ids of spans, which are neither changed nor split, and n + 1 offsets."""
 
     def encode_batch(
         self,

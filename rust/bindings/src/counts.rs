@@ -3,11 +3,12 @@
 use nanotok_bpe::{Error, RunProblem, RunView, SortedRun, SpanTotals};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyTuple;
 
 use crate::arrays::{Array, Pattern, documents, slice, splitter};
 use crate::calls::{Changing, detached, max_threads};
 use crate::errors::{bad_argument, to_python};
+use crate::normalizers::normalizers;
 
 type Run<'py> = (Array<'py, u64>, Array<'py, u8>, Array<'py, i64>, Array<'py, u64>);
 
@@ -25,10 +26,16 @@ pub(crate) struct SpanCounts(Changing<nanotok_bpe::SpanCounts>);
 #[pymethods]
 impl SpanCounts {
     #[new]
-    #[pyo3(signature = (pattern, *, gaps = "spans"))]
-    fn new(py: Python<'_>, pattern: PyBackedStr, gaps: &str) -> PyResult<Self> {
-        let splitter = splitter(py, &Pattern::Text(pattern), gaps)?;
-        Ok(Self(Changing::new(nanotok_bpe::SpanCounts::new(splitter))))
+    #[pyo3(signature = (pattern, *, gaps = "spans", normalizers = vec![]))]
+    fn new(
+        py: Python<'_>,
+        pattern: Pattern,
+        gaps: &str,
+        normalizers: Vec<Bound<'_, PyTuple>>,
+    ) -> PyResult<Self> {
+        let counts = nanotok_bpe::SpanCounts::new(splitter(py, &pattern, gaps)?);
+        let counts = counts.with_normalizers(self::normalizers(&normalizers)?);
+        counts.map(|counts| Self(Changing::new(counts))).map_err(|error| to_python(&error))
     }
 
     /// Count the spans of each document; after an error, no document of the call is counted.

@@ -144,6 +144,20 @@ impl Encoder {
         encode(self, py, recognizer, documents(&data, &offsets)?, frame, threads)
     }
 
+    /// Return the ids of spans, which are not split, back to back, and n + 1 offsets.
+    #[pyo3(signature = (data, offsets, *, threads = 1))]
+    fn encode_spans<'py>(
+        &self,
+        py: Python<'py>,
+        data: PyReadonlyArray1<'py, u8>,
+        offsets: PyReadonlyArray1<'py, i64>,
+        #[pyo3(from_py_with = max_threads)] threads: usize,
+    ) -> PyResult<(Array<'py, u32>, Array<'py, i64>)> {
+        let spans = documents(&data, &offsets)?;
+        let (ids, offsets) = detached(py, || self.0.encode_spans(spans, threads))?;
+        Ok((ids.into_pyarray(py), offsets.into_pyarray(py)))
+    }
+
     /// Return ids, labels, offsets, declined documents, images and sizes of a dialect's documents.
     #[pyo3(signature = (dialect, special_tokens, data, offsets, *, threads = 1, wide = false))]
     #[expect(clippy::too_many_arguments, reason = "Python's keywords")]

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use nanotok_bpe::{Documents, Error, Goal, Measured, Progress, Stop};
+use nanotok_bpe::{Base, Documents, Error, Goal, Measured, Progress, Stop, Text};
 use nanotok_memory as memory;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1};
+use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -14,8 +14,10 @@ use crate::errors::to_python;
 
 type Learned<'py> = (Bound<'py, PyArray2<u32>>, Array<'py, u64>, Array<'py, u64>, &'static str);
 
-type Arrays<'py> =
-    (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u64>);
+type Arrays<'py, T> =
+    (PyReadonlyArray1<'py, T>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u64>);
+
+type TokenArrays<'py> = (PyReadonlyArray1<'py, u8>, PyReadonlyArray1<'py, i64>);
 
 type RankedArrays<'py> =
     (Bound<'py, PyArray2<u32>>, (Array<'py, u8>, Array<'py, i64>), Array<'py, u32>);
@@ -23,9 +25,10 @@ type RankedArrays<'py> =
 /// Learn merges from batches of spans and their counts, which are iterated over twice.
 #[pyfunction]
 #[pyo3(signature = (
-    batches, *, num_merges, min_pair_count = 1, max_token_bytes = None, threads = 1,
+    batches, *, num_merges, min_pair_count = 1, max_token_bytes = None, threads = 1, base = None,
     on_progress = None,
 ))]
+#[expect(clippy::too_many_arguments, reason = "Python's keywords")]
 pub(crate) fn learn<'py>(
     py: Python<'py>,
     batches: &Bound<'py, PyAny>,
@@ -33,15 +36,17 @@ pub(crate) fn learn<'py>(
     min_pair_count: u64,
     max_token_bytes: Option<usize>,
     #[pyo3(from_py_with = max_threads)] threads: usize,
+    base: Option<TokenArrays<'py>>,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Learned<'py>> {
     let max_token_bytes = max_token_bytes.unwrap_or(usize::MAX);
     let goal = Goal { num_merges, min_pair_count, max_token_bytes, threads };
-    let mut measured = Measured::default();
-    each_batch(batches, |spans, counts| detached(py, || measured.add(spans, counts)))?;
-    let text = detached(py, || measured.text(goal))?;
-    let mut text = text.map_err(|error| to_python(&error))?;
-    each_batch(batches, |spans, counts| detached(py, || text.add(spans, counts)))?;
+    let text = if let Some((data, offsets)) = &base {
+        let base = Base { tokens: documents(data, offsets)? };
+        text_of(batches, goal, Some(base), |data, offsets| Documents::of_ids(data, offsets))?
+    } else {
+        text_of(batches, goal, None, |data, offsets| Documents::new(data, offsets))?
+    };
     let mut raised = None;
     let learned = detached(py, || {
         text.learn(|progress| match report(on_progress.as_ref(), progress) {
@@ -61,15 +66,36 @@ pub(crate) fn learn<'py>(
     ))
 }
 
-/// Calls `add` with the spans and counts of each batch of a Python iterable.
-fn each_batch(
+/// Creates `Documents` of an array and its offsets.
+type NewDocuments<T> = for<'a> fn(&'a [T], &'a [i64]) -> Result<Documents<'a, T>, Error>;
+
+/// The text of the learner, from spans of bytes or, with a base, of its ids.
+fn text_of<T: Element + Copy + Into<u32> + Sync>(
     batches: &Bound<'_, PyAny>,
-    mut add: impl FnMut(Documents<'_>, &[u64]) -> PyResult<Result<(), Error>>,
+    goal: Goal,
+    base: Option<Base<'_>>,
+    new: NewDocuments<T>,
+) -> PyResult<Text> {
+    let py = batches.py();
+    let mut measured = Measured::default();
+    each_batch(batches, new, |spans, counts| detached(py, || measured.add(spans, counts)))?;
+    let text = detached(py, || measured.text(goal, base))?;
+    let mut text = text.map_err(|error| to_python(&error))?;
+    each_batch(batches, new, |spans, counts| detached(py, || text.add(spans, counts)))?;
+    Ok(text)
+}
+
+/// Calls `add` with the spans and counts of each batch of a Python iterable.
+fn each_batch<T: Element>(
+    batches: &Bound<'_, PyAny>,
+    new: NewDocuments<T>,
+    mut add: impl FnMut(Documents<'_, T>, &[u64]) -> PyResult<Result<(), Error>>,
 ) -> PyResult<()> {
     for batch in batches.try_iter()? {
-        let (data, offsets, counts): Arrays<'_> = batch?.extract()?;
-        let (spans, counts) = (documents(&data, &offsets)?, slice(&counts, "counts")?);
-        add(spans, counts)?.map_err(|error| to_python(&error))?;
+        let (data, offsets, counts): Arrays<'_, T> = batch?.extract()?;
+        let spans = new(slice(&data, "data")?, slice(&offsets, "offsets")?);
+        let spans = spans.map_err(|error| to_python(&error))?;
+        add(spans, slice(&counts, "counts")?)?.map_err(|error| to_python(&error))?;
     }
     Ok(())
 }

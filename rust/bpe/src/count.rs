@@ -7,8 +7,9 @@
 
 use crate::count::counter::{Counter, Sums};
 use crate::count::sorting::{MAX_TABLES, sorted_run};
+use crate::normalize::Normalizers;
 use crate::threads::in_threads;
-use crate::{Documents, Error, Splitter};
+use crate::{Documents, Error, Normalizer, Splitter};
 
 mod counter;
 mod long_counts;
@@ -29,6 +30,7 @@ pub use runs::{RunView, SortedRun};
 #[derive(Debug)]
 pub struct SpanCounts {
     splitter: Splitter,
+    normalizers: Normalizers,
     /// One per thread. The sum of all counts is `total`, so that none of them can exceed
     /// `u64::MAX`.
     counters: Vec<Counter>,
@@ -39,7 +41,18 @@ pub struct SpanCounts {
 impl SpanCounts {
     /// Creates empty counts.
     pub fn new(splitter: Splitter) -> Self {
-        Self { splitter, counters: Vec::new(), total: 0, gaps: 0 }
+        let normalizers = Normalizers::default();
+        Self { splitter, normalizers, counters: Vec::new(), total: 0, gaps: 0 }
+    }
+
+    /// Changes every document by `normalizers` before it is split. Positions in errors are those in
+    /// the changed text.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Encoder::with_normalizers`](crate::Encoder::with_normalizers).
+    pub fn with_normalizers(self, normalizers: Vec<Normalizer>) -> Result<Self, Error> {
+        Ok(Self { normalizers: Normalizers::new(normalizers)?, ..self })
     }
 
     /// Counts the spans of each document. After an error, no document of this call is counted.
@@ -50,6 +63,13 @@ impl SpanCounts {
     ///
     /// Fails at the first document that cannot be split, or if the total exceeds `u64::MAX`.
     pub fn update(&mut self, documents: Documents<'_>, threads: usize) -> Result<(), Error> {
+        match self.normalizers.changed_batch(documents) {
+            Some((data, offsets)) => self.update_as_is(Documents::new(&data, &offsets)?, threads),
+            None => self.update_as_is(documents, threads),
+        }
+    }
+
+    fn update_as_is(&mut self, documents: Documents<'_>, threads: usize) -> Result<(), Error> {
         let counted = self.count(documents, threads, 1);
         let checked = counted.and_then(|sums| Ok((self.total_with(sums.spans)?, sums.gaps)));
         match checked {

@@ -1,14 +1,14 @@
-//! A borrowed batch of documents (or spans): all bytes back to back, and their offsets, which are
-//! checked once.
+//! A borrowed batch of documents or spans: all bytes back to back, and their offsets, which are
+//! checked once. Spans can also be sequences of ids.
 
 use std::ops::Range;
 
 use crate::Error;
 
-/// A checked batch of byte strings.
+/// A checked batch of byte strings, or of sequences of ids.
 #[derive(Debug, Clone, Copy)]
-pub struct Documents<'a> {
-    data: &'a [u8],
+pub struct Documents<'a, T = u8> {
+    data: &'a [T],
     offsets: &'a [i64],
 }
 
@@ -21,25 +21,6 @@ impl<'a> Documents<'a> {
     pub fn new(data: &'a [u8], offsets: &'a [i64]) -> Result<Self, Error> {
         check_offsets(offsets, data.len(), "bytes of data")?;
         Ok(Self { data, offsets })
-    }
-
-    /// Number of documents.
-    pub fn len(&self) -> usize {
-        self.offsets.len() - 1
-    }
-
-    /// Whether there are no documents.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The bytes of document `index`.
-    ///
-    /// # Panics
-    ///
-    /// If the document does not exist.
-    pub fn get(&self, index: usize) -> &'a [u8] {
-        &self.data[self.position(index)..self.position(index + 1)]
     }
 
     /// Whether every document is valid UTF-8.
@@ -57,14 +38,47 @@ impl<'a> Documents<'a> {
             self.offsets.iter().all(|&offset| text.is_char_boundary(as_position(offset) - first))
         })
     }
+}
+
+impl<'a> Documents<'a, u32> {
+    /// The same for sequences of ids.
+    ///
+    /// # Errors
+    ///
+    /// Fails at the first wrong offset, or if there is none.
+    pub fn of_ids(data: &'a [u32], offsets: &'a [i64]) -> Result<Self, Error> {
+        check_offsets(offsets, data.len(), "ids")?;
+        Ok(Self { data, offsets })
+    }
+}
+
+impl<'a, T> Documents<'a, T> {
+    /// Number of documents.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether there are no documents.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, or ids, of document `index`.
+    ///
+    /// # Panics
+    ///
+    /// If the document does not exist.
+    pub fn get(&self, index: usize) -> &'a [T] {
+        &self.data[self.position(index)..self.position(index + 1)]
+    }
 
     /// The bytes of all documents, back to back.
-    pub(crate) fn all(&self) -> &'a [u8] {
+    pub(crate) fn all(&self) -> &'a [T] {
         &self.data[self.position(0)..self.position(self.len())]
     }
 
     /// All data, including bytes around the documents.
-    pub(crate) fn data(&self) -> &'a [u8] {
+    pub(crate) fn data(&self) -> &'a [T] {
         self.data
     }
 

@@ -21,7 +21,7 @@ use nanotok_memory as memory;
 
 use crate::documents::blocks;
 use crate::encode::out::Out;
-use crate::encode::span_ids::SpanIds;
+use crate::encode::span_ids::{Scratch, SpanIds};
 use crate::encode::worker::Worker;
 use crate::normalize::Normalizers;
 use crate::threads::in_threads;
@@ -191,6 +191,25 @@ impl Encoder {
         let document = |number: usize| (documents[number], (0, documents[number].len()));
         let offsets = offsets(documents.len(), documents.iter().map(|one| one.len()));
         self.encode_all(&offsets, document, frame, threads)
+    }
+
+    /// The ids of spans, which are not split, back to back, and n + 1 offsets. The result is the same
+    /// for any number of threads.
+    pub fn encode_spans(&self, spans: Documents<'_>, threads: usize) -> (Vec<u32>, Vec<i64>) {
+        let encode = |block: Range<usize>| {
+            let (mut ids, mut lengths) = (Vec::new(), memory::with_capacity(block.len()));
+            let mut scratch = Scratch::default();
+            for span in block.map(|number| spans.get(number)) {
+                let found = match span {
+                    [] => &[],
+                    span => self.span_ids.encode(span, &mut scratch),
+                };
+                memory::append(&mut ids, found);
+                lengths.push(found.len());
+            }
+            (ids, lengths)
+        };
+        join(in_threads(spans.blocks(threads), encode))
     }
 
     /// The ids of all documents; `document` returns the bytes that contain a document, and its

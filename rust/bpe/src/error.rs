@@ -128,6 +128,14 @@ pub enum Error {
     /// The second pass over batches of spans returned others than the first.
     #[error("the spans differ when they are read for the second time")]
     BatchesDiffer,
+    /// A span contains an id that the base does not have.
+    #[error("a span contains id {id}: the base has {number} ids")]
+    UnknownBaseId {
+        /// The id.
+        id: u32,
+        /// The number of ids of the base.
+        number: usize,
+    },
     /// The bytes of spans exceed 32-bit positions.
     #[error("distinct spans have {bytes} bytes, their ends included: the limit is {}", u32::MAX)]
     TooManySpans {

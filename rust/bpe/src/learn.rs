@@ -14,10 +14,17 @@
 //! been applied to their bytes; an earlier token of the same bytes would have been made there, and
 //! (a, b) would not be there.
 //!
+//! Learning can continue a tokenizer: spans are sequences of its ids, and new ids follow its own.
+//! Encoding a span with all merges is encoding it with those of the base and then applying the new
+//! ones in their order, since no merge of the base uses a new id. So continuing the first merges of
+//! a tokenizer on the same counts returns its other merges. A pair whose bytes are a token of the
+//! base, which the base makes only of whole spans, is never merged.
+//!
 //! * `text`: spans and counts to the learner's text; `symbols`: the text, as sequences of ids;
 //!   `counts_at`: the count of the span at each place.
 //! * `learner`: the state, and the step from one merge to the next.
-//! * `byte_pairs`: the pairs of the first step; `pairs`: all pairs with their counts and `rows` of
+//! * `rules`: which pairs can be merged.
+//! * `byte_pairs`: the pairs of the first step, if it begins with bytes; `pairs`: all pairs with their counts and `rows` of
 //!   places; `rank` and `queue`: their order; `search`: the best pairs, recounted if the others
 //!   were dropped to save memory.
 //! * `rewrite`: replaces a pair in the text; `around`: the neighbors of the new id.
@@ -29,6 +36,7 @@ use nanotok_memory as memory;
 
 use crate::learn::learner::Learner;
 use crate::learn::rewrite::Id;
+use crate::learn::rules::Rules;
 use crate::learn::symbols::Symbols;
 pub use crate::learn::text::{Measured, Text};
 use crate::{Documents, Error};
@@ -43,6 +51,7 @@ mod queue;
 mod rank;
 mod rewrite;
 mod rows;
+mod rules;
 mod search;
 mod symbols;
 mod text;
@@ -70,10 +79,17 @@ impl Goal {
     }
 }
 
+/// The tokenizer that learning continues.
+#[derive(Debug, Clone, Copy)]
+pub struct Base<'a> {
+    /// The bytes of each id; no bytes for an id that no text has.
+    pub tokens: Documents<'a>,
+}
+
 /// The result of [`learn`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Learned {
-    /// Merge k makes id 256 + k.
+    /// Merge k makes id 256 + k, or the number of ids of the base + k.
     pub merges: Vec<Merge>,
     /// The count of each pair when it was merged, overlapping occurrences included.
     pub counts: Vec<u64>,
@@ -105,6 +121,7 @@ pub struct Progress<'l> {
     pub counts: &'l [u64],
     /// The requested number of merges.
     pub total: usize,
+    rules: &'l Rules,
 }
 
 impl Progress<'_> {
@@ -118,8 +135,8 @@ impl Progress<'_> {
         let mut bytes = Vec::new();
         let mut rest = vec![pair.1, pair.0];
         while let Some(id) = rest.pop() {
-            if let Ok(byte) = u8::try_from(id) {
-                bytes.push(byte);
+            if let Some(token) = self.rules.spelled(id) {
+                bytes.extend(token);
             } else {
                 let (left, right) = self.merges[id as usize - 256];
                 rest.extend([right, left]);
@@ -155,7 +172,7 @@ pub fn learn(
 ) -> Result<Learned, Error> {
     let mut measured = Measured::default();
     measured.add(spans, counts)?;
-    let mut text = measured.text(goal)?;
+    let mut text = measured.text(goal, None)?;
     text.add(spans, counts)?;
     text.learn(progress)
 }
@@ -164,33 +181,35 @@ pub fn learn(
 fn learn_in<I: Id>(
     symbols: Symbols<I>,
     goal: Goal,
+    rules: Rules,
     first_least: impl Fn(u128, usize) -> u64,
     mut progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
 ) -> Result<Learned, Error> {
     let floor = goal.min_pair_count.max(1);
     let least = first_least(symbols.total(), goal.num_merges).max(floor);
-    let mut learner = Learner::new(symbols, least, goal.max_token_bytes, goal.threads)?;
+    let first_id = rules.num_ids();
+    let mut learner = Learner::new(symbols, least, rules, goal.threads)?;
     let mut found = Learned::default();
     let mut work = 0;
     let step = (goal.num_merges / 100).max(1);
     loop {
         let done = found.merges.len();
         if done.is_multiple_of(step) || work >= MAX_WORK || done == goal.num_merges {
-            found.tell(goal, &mut progress)?;
+            found.tell(goal, learner.rules(), &mut progress)?;
             work = 0;
         }
         if done == goal.num_merges {
             found.stop = Stop::Reached;
             return Ok(found);
         }
-        let Some(best) = learner.pop_best(goal.num_merges - done, floor) else { break };
-        let new = u32::try_from(256 + done).expect("fewer merges than slots");
+        let Some(best) = learner.pop_best(goal.num_merges - done, floor)? else { break };
+        let new = u32::try_from(first_id + done).expect("fewer merges than slots");
         memory::push(&mut found.merges, best.pair);
         memory::push(&mut found.counts, best.count);
         memory::push(&mut found.applied, learner.merge(&best, new));
         work += best.row.number as usize;
     }
-    found.tell(goal, &mut progress)?;
+    found.tell(goal, learner.rules(), &mut progress)?;
     let is_rare = floor > 1 && learner.has_pairs();
     found.stop = if is_rare { Stop::BelowMinPairCount } else { Stop::NoPairLeft };
     Ok(found)
@@ -200,9 +219,11 @@ impl Learned {
     fn tell(
         &self,
         goal: Goal,
+        rules: &Rules,
         progress: &mut impl FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let now = Progress { merges: &self.merges, counts: &self.counts, total: goal.num_merges };
+        let Self { merges, counts, .. } = self;
+        let now = Progress { merges, counts, total: goal.num_merges, rules };
         if progress(now).is_break() { Err(Error::Stopped) } else { Ok(()) }
     }
 }

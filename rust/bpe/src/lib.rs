@@ -106,7 +106,7 @@ pub use encode::{
 };
 pub use error::{Error, GaveUp, RunProblem};
 pub use hash::{hash_documents, hash64};
-pub use learn::{Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
+pub use learn::{Base, Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
 pub use normalize::Normalizer;
 pub use numbering::MAX_IDS;
 pub use recognize::Recognizer;

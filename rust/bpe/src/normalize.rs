@@ -19,8 +19,8 @@
 
 use nanotok_memory as memory;
 
-use crate::Error;
 use crate::normalize::forms::Form;
+use crate::{Documents, Error};
 
 mod forms;
 
@@ -128,6 +128,22 @@ impl Normalizers {
             memory::append(&mut out, chunk.invalid());
         }
         Some(out)
+    }
+
+    /// The changed documents back to back, and their offsets; none if nothing can change.
+    pub(crate) fn changed_batch(&self, documents: Documents<'_>) -> Option<(Vec<u8>, Vec<i64>)> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut data = memory::with_capacity(documents.all().len());
+        let mut offsets = memory::with_capacity(documents.len() + 1);
+        offsets.push(0);
+        for document in (0..documents.len()).map(|number| documents.get(number)) {
+            let changed = self.changed(document);
+            memory::append(&mut data, changed.as_deref().unwrap_or(document));
+            offsets.push(i64::try_from(data.len()).expect("memory is below 2**63 bytes"));
+        }
+        Some((data, offsets))
     }
 
     fn changed_text(&self, text: &str) -> Option<String> {

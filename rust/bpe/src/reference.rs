@@ -85,9 +85,18 @@ pub(crate) fn count(pattern: &str, documents: &[Vec<u8>]) -> Vec<(u64, Vec<u8>, 
 
 /// The result of `learn`: recounts everything before each merge.
 pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
-    let mut sequences: Vec<(Vec<u32>, u64)> =
-        spans.iter().map(|(span, count)| (as_ids(span), *count)).collect();
-    let mut lengths = vec![1; 256];
+    let sequences = spans.iter().map(|(span, count)| (as_ids(span), *count)).collect();
+    let bytes: Vec<_> = (0..=255).map(|byte| vec![byte]).collect();
+    learn_on(sequences, &bytes, goal)
+}
+
+/// The same for spans as ids, of which `base` has the bytes. No merge makes these bytes again.
+pub(crate) fn learn_on(
+    mut sequences: Vec<(Vec<u32>, u64)>,
+    base: &[Vec<u8>],
+    goal: Goal,
+) -> Learned {
+    let mut tokens = base.to_vec();
     let (mut merges, mut counts, mut applied) = (Vec::new(), Vec::new(), Vec::new());
     let stop = loop {
         if merges.len() == goal.num_merges {
@@ -99,8 +108,11 @@ pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
                 *pairs.entry((pair[0], pair[1])).or_insert(0) += count;
             }
         }
-        let bytes = |pair: Merge| lengths[pair.0 as usize] + lengths[pair.1 as usize];
-        pairs.retain(|&pair, count| *count > 0 && bytes(pair) <= goal.max_token_bytes);
+        let bytes = |pair: Merge| [&tokens[pair.0 as usize][..], &tokens[pair.1 as usize]].concat();
+        pairs.retain(|&pair, count| {
+            let token = bytes(pair);
+            *count > 0 && token.len() <= goal.max_token_bytes && !base.contains(&token)
+        });
         // Of equal maxima `max_by_key` returns the last: the smallest pair in reverse order.
         let Some((pair, count)) = pairs.into_iter().rev().max_by_key(|&(_, count)| count) else {
             break Stop::NoPairLeft;
@@ -108,8 +120,8 @@ pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
         if count < goal.min_pair_count {
             break Stop::BelowMinPairCount;
         }
-        let new = u32::try_from(lengths.len()).unwrap();
-        lengths.push(bytes(pair));
+        let new = u32::try_from(tokens.len()).unwrap();
+        tokens.push(bytes(pair));
         let mut times = 0;
         for (ids, count) in &mut sequences {
             let shorter = replace(ids, pair, new);

@@ -9,6 +9,7 @@ use crate::learn::pairs::{Best, Pairs};
 use crate::learn::rank::{Found, lowest};
 use crate::learn::rewrite::{Begin, Id, MIN_SHARE};
 use crate::learn::rows::{Row, Rows};
+use crate::learn::rules::Rules;
 use crate::learn::search::Search;
 use crate::learn::symbols::Symbols;
 use crate::threads::in_threads;
@@ -37,18 +38,22 @@ pub(super) struct Learner<I> {
 }
 
 impl<I: Id> Learner<I> {
-    /// Finds the pairs of bytes that occur at least `least` times.
+    /// Finds the pairs of bytes that occur at least `least` times. Pairs of other ids are found when
+    /// the first is asked for.
     pub(super) fn new(
         symbols: Symbols<I>,
         least: u64,
-        max_token_bytes: usize,
+        rules: Rules,
         threads: usize,
     ) -> Result<Self, Error> {
-        let mut pairs = Pairs::new(max_token_bytes);
-        let found = BytePairs::new(&symbols, threads)?;
-        let number = pairs.begin(lowest(least), found.iter());
+        let are_bytes = rules.are_of_bytes();
+        let mut pairs = Pairs::new(rules);
         let mut rows = Rows::default();
-        byte_pairs::record_places(&symbols, &pairs, rows.begin(number), threads);
+        if are_bytes {
+            let found = BytePairs::new(&symbols, threads)?;
+            let number = pairs.begin(lowest(least), found.iter());
+            byte_pairs::record_places(&symbols, &pairs, rows.begin(number), threads);
+        }
         let num_ids = symbols.edge as usize + 1;
         let threads = threads.min(symbols.slots.len() / MIN_SHARE).max(1);
         let around = (0..threads).map(|_| Around::new(num_ids)).collect();
@@ -58,13 +63,22 @@ impl<I: Id> Learner<I> {
 
     /// Removes and returns the pair with the highest count, of equal counts the smallest, if it
     /// occurs at least `floor` times. `wanted` merges remain.
-    pub(super) fn pop_best(&mut self, wanted: usize, floor: u64) -> Option<Best> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the count of a pair exceeds `u64::MAX`.
+    pub(super) fn pop_best(&mut self, wanted: usize, floor: u64) -> Result<Option<Best>, Error> {
         loop {
             match self.pairs.pop_best() {
-                None if self.pairs.last() > lowest(floor) => self.find_rarer(wanted, floor),
-                best => return best,
+                None if self.pairs.last() > lowest(floor) => self.find_rarer(wanted, floor)?,
+                best => return Ok(best),
             }
         }
+    }
+
+    /// The rules for new tokens.
+    pub(super) fn rules(&self) -> &Rules {
+        self.pairs.rules()
     }
 
     /// Whether any pair can be merged, however rare. All held pairs have been removed.
@@ -163,13 +177,13 @@ impl<I: Id> Learner<I> {
 
     /// Holds pairs of lower rank than before, enough for `wanted` merges if there are that many.
     #[inline(never)]
-    fn find_rarer(&mut self, wanted: usize, floor: u64) {
+    fn find_rarer(&mut self, wanted: usize, floor: u64) -> Result<(), Error> {
         self.rows = Rows::default();
         self.pairs.clear();
         self.symbols.compact();
         let most = self.most.min(wanted.saturating_mul(PAIRS_PER_MERGE));
         let search = Search { symbols: &self.symbols, room: PAIRS_PER_MERGE * self.most };
-        let (found, last) = search.best(most, floor, |pair| self.pairs.may_merge(pair));
+        let (found, last) = search.best(most, floor, |pair| self.pairs.may_merge(pair))?;
         let number = self.pairs.begin(last, found.iter().copied());
         let rows = self.rows.begin(number);
         let mut next: Vec<usize> = memory::with_capacity(found.len());
@@ -181,6 +195,7 @@ impl<I: Id> Learner<I> {
                 next[number] += 1;
             }
         }
+        Ok(())
     }
 }
 

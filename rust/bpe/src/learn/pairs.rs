@@ -17,6 +17,7 @@ use crate::Merge;
 use crate::learn::queue::Queue;
 use crate::learn::rank::{Found, Rank, lowest, rank};
 use crate::learn::rows::{Row, Rows};
+use crate::learn::rules::Rules;
 
 /// The next pair to merge, removed from the index.
 #[derive(Debug, Clone, Copy)]
@@ -39,9 +40,7 @@ pub(super) struct Pairs {
     queue: Queue,
     /// Pairs of lower rank are not held.
     last: Rank,
-    /// Length of each id in bytes.
-    lengths: Vec<usize>,
-    max_token_bytes: usize,
+    rules: Rules,
 }
 
 /// A pair, its exact count, or 0 if the element is unused, and its places.
@@ -59,16 +58,15 @@ impl Held {
 }
 
 impl Pairs {
-    /// Holds no pairs; `max_token_bytes` limits the length of pairs.
-    pub(super) fn new(max_token_bytes: usize) -> Self {
+    /// Holds no pairs.
+    pub(super) fn new(rules: Rules) -> Self {
         Self {
             index: HashTable::new(),
             held: Vec::new(),
             free: Vec::new(),
             queue: Queue::default(),
             last: lowest(u64::MAX),
-            lengths: vec![1; 256],
-            max_token_bytes,
+            rules,
         }
     }
 
@@ -133,19 +131,19 @@ impl Pairs {
         self.last
     }
 
-    /// Adds the id that a pair becomes.
-    pub(super) fn add_id(&mut self, pair: Merge) {
-        let length = self.joined_length(pair);
-        memory::push(&mut self.lengths, length);
+    /// The rules for new tokens.
+    pub(super) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
-    fn joined_length(&self, (left, right): Merge) -> usize {
-        self.lengths[left as usize].saturating_add(self.lengths[right as usize])
+    /// Adds the id that a pair becomes.
+    pub(super) fn add_id(&mut self, pair: Merge) {
+        self.rules.add(pair);
     }
 
     /// Whether the pair can be merged at all.
     pub(super) fn may_merge(&self, pair: Merge) -> bool {
-        self.joined_length(pair) <= self.max_token_bytes
+        self.rules.may_merge(pair)
     }
 
     /// Whether the pair should be held.

@@ -7,10 +7,10 @@ use std::hash::BuildHasher;
 use nanotok_memory as memory;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use crate::Merge;
 use crate::learn::rank::{Found, Rank, lowest};
 use crate::learn::rewrite::Id;
 use crate::learn::symbols::Symbols;
+use crate::{Error, Merge};
 
 /// A search through symbols whose ids take one slot each.
 #[derive(Debug, Clone, Copy)]
@@ -24,17 +24,21 @@ pub(super) struct Search<'s, I> {
 impl<I: Id> Search<'_, I> {
     /// The best `most` pairs that can be merged and occur at least `floor` times, in any order, and
     /// the lowest rank of which all pairs are included.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the count of a pair exceeds `u64::MAX`.
     pub(super) fn best(
         &self,
         most: usize,
         floor: u64,
         may_merge: impl Fn(Merge) -> bool,
-    ) -> (Vec<Found>, Rank) {
+    ) -> Result<(Vec<Found>, Rank), Error> {
         let parts = self.symbols.places().len().div_ceil(self.room).max(1);
         let mut last = lowest(floor);
         let mut best: Vec<Found> = Vec::new();
         for part in 0..parts {
-            let found = self.count(|pair| parts == 1 || part_of(pair, parts) == part);
+            let found = self.count(|pair| parts == 1 || part_of(pair, parts) == part)?;
             let is_good = |found: &Found| found.rank() >= last && may_merge(found.pair);
             best.extend(found.into_iter().filter(is_good));
             if best.len() > most {
@@ -43,11 +47,11 @@ impl<I: Id> Search<'_, I> {
                 last = best[most - 1].rank();
             }
         }
-        (best, last)
+        Ok((best, last))
     }
 
     /// The counts of the pairs of a part.
-    fn count(&self, belongs: impl Fn(Merge) -> bool) -> Vec<Found> {
+    fn count(&self, belongs: impl Fn(Merge) -> bool) -> Result<Vec<Found>, Error> {
         let mut index: FxHashMap<Merge, u32> = FxHashMap::default();
         let mut all: Vec<Found> = Vec::new();
         let pairs = self.symbols.pairs(self.symbols.places());
@@ -59,10 +63,12 @@ impl<I: Id> Search<'_, I> {
                 memory::push(&mut all, Found { pair, count: 0, number: 0 });
             }
             let found = &mut all[number as usize];
-            found.count += count;
+            let (left, right) = pair;
+            let overflow = Error::PairCountOverflow { left, right };
+            found.count = found.count.checked_add(count).ok_or(overflow)?;
             found.number += 1;
         }
-        all
+        Ok(all)
     }
 }
 

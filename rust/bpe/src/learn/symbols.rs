@@ -1,6 +1,6 @@
 //! Spans as sequences of ids in which pairs are merged: the text of the learner.
 //!
-//! Spans are stored back to back, one slot per byte, with an edge between them. A token of several
+//! Spans are stored back to back, one slot per byte or id, with an edge between them. A token of several
 //! slots keeps all of them, with its id in the first and the last slot. Therefore nothing moves
 //! while pairs are merged, neighbors are one slot apart, and a pair is identified by its place:
 //! the slot where its right id begins.
@@ -10,6 +10,8 @@
 //! decide whether a place that was recorded for a pair still holds it.
 
 use std::ops::Range;
+
+use nanotok_memory as memory;
 
 use crate::Merge;
 use crate::cpu::simd::prefetch;
@@ -33,7 +35,8 @@ pub(super) struct Symbols<I> {
 
 impl<I: Id> Symbols<I> {
     /// Reserves slots for the spans of each count, with an edge after each; counts are decreasing.
-    pub(super) fn new(sizes: &[(u64, usize)], edge: u32) -> Self {
+    /// Spans have ids below `num_ids`.
+    pub(super) fn new(sizes: &[(u64, usize)], num_ids: usize, edge: u32) -> Self {
         let mut places = Counts::default();
         let mut end = 1;
         for &(count, slots) in sizes.iter().filter(|(_, slots)| *slots > 0) {
@@ -44,7 +47,7 @@ impl<I: Id> Symbols<I> {
         let mut slots = Array::new(end);
         slots.set_len(end);
         slots[0] = I::narrow(edge);
-        Self { slots, edge, widths: vec![1; 256], counts: places }
+        Self { slots, edge, widths: memory::filled(1, num_ids), counts: places }
     }
 
     /// Every pair in these places, with its place and the count of its span; each id takes one

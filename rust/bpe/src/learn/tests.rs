@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::pairs::Pairs;
 use super::rank::{Found, lowest};
+use super::rules::Rules;
 use super::text::Filling;
 use super::*;
 use crate::{Vocabulary, reference};
@@ -29,9 +30,11 @@ fn learn_at_least<I: Id>(spans: &[(Vec<u8>, u64)], goal: Goal, least: u64) -> Le
     let documents = Documents::new(&data, &offsets).unwrap();
     let mut measured = Measured::default();
     measured.add(documents, &counts).unwrap();
-    let mut filling = Filling::<I>::new(&measured.sizes(), 256 + 60);
+    let mut filling = Filling::<I>::new(&measured.sizes(), 256, 256 + 60);
     filling.add(documents, &counts).unwrap();
-    learn_in(filling.finish().unwrap(), goal, |_, _| least, |_| ControlFlow::Continue(())).unwrap()
+    let rules = Rules::of_bytes(goal.max_token_bytes);
+    let go_on = |_: Progress<'_>| ControlFlow::Continue(());
+    learn_in(filling.finish().unwrap(), goal, rules, |_, _| least, go_on).unwrap()
 }
 
 fn check(spans: &[(&str, u64)], num_merges: usize, expected: &Result<Rows, Error>) {
@@ -140,7 +143,7 @@ fn counts_must_match_the_spans() {
 #[test]
 fn only_the_best_pairs_are_kept_if_there_are_too_many() {
     let found = |count| Found { pair: (0, 9), count, number: 1 };
-    let mut pairs = Pairs::new(usize::MAX);
+    let mut pairs = Pairs::new(Rules::of_bytes(usize::MAX));
     pairs.begin(lowest(1), [].into_iter());
     for count in 1..=7 {
         let pair = (0, 10 + u32::try_from(count).unwrap());
@@ -174,7 +177,93 @@ fn goal() -> impl Strategy<Value = Goal> {
     )
 }
 
+/// Learns from spans of the ids of a base with these tokens.
+fn continue_from(
+    tokens: &[Vec<u8>],
+    spans: &[(Vec<u32>, u64)],
+    goal: Goal,
+) -> Result<Learned, Error> {
+    let with_offsets = |lengths: &mut dyn Iterator<Item = usize>| {
+        let ends = lengths.scan(0, |end, length| {
+            *end += i64::try_from(length).unwrap();
+            Some(*end)
+        });
+        std::iter::once(0).chain(ends).collect::<Vec<i64>>()
+    };
+    let (data, ids) = (tokens.concat(), spans.iter().flat_map(|(ids, _)| ids.clone()));
+    let offsets = with_offsets(&mut tokens.iter().map(Vec::len));
+    let (ids, ends) =
+        (ids.collect::<Vec<_>>(), with_offsets(&mut spans.iter().map(|it| it.0.len())));
+    let counts: Vec<u64> = spans.iter().map(|&(_, count)| count).collect();
+    let base = Base { tokens: Documents::new(&data, &offsets)? };
+    let spans = Documents::of_ids(&ids, &ends)?;
+    let mut measured = Measured::default();
+    measured.add(spans, &counts)?;
+    let mut text = measured.text(goal, Some(base))?;
+    text.add(spans, &counts)?;
+    text.learn(|progress| {
+        if let Some((pair, _)) = progress.last() {
+            assert!(!progress.spelling(pair).is_empty());
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+#[test]
+fn ids_of_a_base_are_checked() {
+    let tokens = [b"a".to_vec(), b"b".to_vec()];
+    let learned = continue_from(&tokens, &[(vec![0, 1], 3)], Goal::merges(5)).unwrap();
+    assert_eq!((learned.merges, learned.stop), (vec![(0, 1)], Stop::NoPairLeft));
+    let unknown = continue_from(&tokens, &[(vec![0, 2], 3)], Goal::merges(1));
+    assert_eq!(unknown, Err(Error::UnknownBaseId { id: 2, number: 2 }));
+    let many = [(vec![0, 1], u64::MAX), (vec![0, 1, 0], 1)];
+    let overflow = Err(Error::PairCountOverflow { left: 0, right: 1 });
+    assert_eq!(continue_from(&tokens, &many, Goal::merges(1)), overflow);
+}
+
+#[test]
+fn a_token_of_the_base_is_not_made_again() {
+    let tokens = [&b"a"[..], b"b", b"", b"ab"].map(<[u8]>::to_vec);
+    let learned = continue_from(&tokens, &[(vec![0, 1, 0], 9)], Goal::merges(5)).unwrap();
+    assert_eq!(learned.merges, [(1, 0), (0, 4)]);
+}
+
 proptest! {
+    #[test]
+    fn continuing_makes_the_other_merges(
+        spans in spans_of_letters(), goal in goal(), percent in 0..=100_usize,
+    ) {
+        let learned = learn_from(&spans, goal)?;
+        let first = learned.merges.len() * percent / 100;
+        let vocabulary = Vocabulary::new(&learned.merges[..first])?;
+        let tokens: Vec<Vec<u8>> =
+            (0..).map_while(|id| vocabulary.get(id).map(<[u8]>::to_vec)).collect();
+        let encoded: Vec<_> = spans
+            .iter()
+            .map(|(span, count)| (reference::encode_span(&learned.merges[..first], span), *count))
+            .collect();
+        let goal = Goal { num_merges: goal.num_merges - first, ..goal };
+        let rest = continue_from(&tokens, &encoded, goal)?;
+        prop_assert_eq!(&rest.merges, &learned.merges[first..]);
+        prop_assert_eq!(&rest.counts, &learned.counts[first..]);
+        prop_assert_eq!(&rest.applied, &learned.applied[first..]);
+        prop_assert_eq!(rest.stop, learned.stop);
+    }
+
+    #[test]
+    fn continuing_equals_recounting_each_time(
+        spans in prop::collection::vec((prop::collection::vec(0u32..7, 0..12), 0u64..4), 0..12),
+        goal in goal(),
+    ) {
+        let tokens = [&b"a"[..], b"b", b"ab", b"bab", b"", b"aa", b"ba"].map(<[u8]>::to_vec);
+        let spans: Vec<_> = spans
+            .into_iter()
+            .map(|(ids, count)| (ids.into_iter().filter(|&id| id != 4).collect(), count))
+            .collect();
+        let learned = continue_from(&tokens, &spans, goal)?;
+        prop_assert_eq!(learned, reference::learn_on(spans, &tokens, goal));
+    }
+
     #[test]
     fn merges_equal_recounting_each_time(spans in spans_of_letters(), goal in goal()) {
         let learned = learn_from(&spans, goal).unwrap();
@@ -193,7 +282,7 @@ proptest! {
             let (data, offsets, counts) = joined(batch);
             measured.add(Documents::new(&data, &offsets)?, &counts)?;
         }
-        let mut text = measured.text(goal)?;
+        let mut text = measured.text(goal, None)?;
         for batch in spans.chunks(sizes.1) {
             let (data, offsets, counts) = joined(batch);
             text.add(Documents::new(&data, &offsets)?, &counts)?;

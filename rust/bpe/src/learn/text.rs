@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 use nanotok_memory as memory;
 
 use crate::learn::rewrite::Id;
+use crate::learn::rules::Rules;
 use crate::learn::symbols::Symbols;
-use crate::learn::{Goal, Learned, Progress, first_least, learn_in};
+use crate::learn::{Base, Goal, Learned, Progress, first_least, learn_in};
 use crate::{Documents, Error};
 
 /// Lower counts are looked up in an array, since most counts are low.
@@ -66,31 +67,37 @@ impl Measured {
     /// # Errors
     ///
     /// Fails if the numbers of spans and counts differ.
-    pub fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
+    pub fn add<T>(&mut self, spans: Documents<'_, T>, counts: &[u64]) -> Result<(), Error> {
         for (span, count) in with_pairs(spans, counts)? {
             *self.slots.of(count) += span.len() + 1;
         }
         Ok(())
     }
 
-    /// Returns a text with room for these spans and for learning `goal`.
+    /// Returns a text with room for these spans and for learning `goal`. With a base, the spans are
+    /// sequences of its ids.
     ///
     /// # Errors
     ///
-    /// Fails if there are too many bytes or too many merges.
-    pub fn text(self, goal: Goal) -> Result<Text, Error> {
+    /// Fails if there are too many bytes, ids or merges, or if the tokens of the base are too long.
+    pub fn text(self, goal: Goal, base: Option<Base<'_>>) -> Result<Text, Error> {
+        let rules = match base {
+            Some(base) => Rules::continuing(base, goal.max_token_bytes)?,
+            None => Rules::of_bytes(goal.max_token_bytes),
+        };
+        let num_ids = rules.num_ids();
         let sizes = self.sizes();
         let num_slots = 1 + sizes.iter().map(|(_, slots)| slots).sum::<usize>();
         if u32::try_from(num_slots).is_err() {
             return Err(Error::TooManySpans { bytes: num_slots });
         }
-        let edge = goal.num_merges.min(num_slots).saturating_add(256);
+        let edge = goal.num_merges.min(num_slots).saturating_add(num_ids);
         let filling = match (u16::try_from(edge), u32::try_from(edge)) {
-            (Ok(_), Ok(edge)) => Width::Narrow(Filling::new(&sizes, edge)),
-            (_, Ok(edge)) => Width::Wide(Filling::new(&sizes, edge)),
+            (Ok(_), Ok(edge)) => Width::Narrow(Filling::new(&sizes, num_ids, edge)),
+            (_, Ok(edge)) => Width::Wide(Filling::new(&sizes, num_ids, edge)),
             _ => return Err(Error::TooManyMerges { number: goal.num_merges }),
         };
-        Ok(Text { filling, goal })
+        Ok(Text { filling, goal, rules })
     }
 
     /// All counts, the highest first, with the slots of their spans.
@@ -104,6 +111,7 @@ impl Measured {
 pub struct Text {
     filling: Width,
     goal: Goal,
+    rules: Rules,
 }
 
 /// Ids have 16 bits if they fit, otherwise 32.
@@ -118,8 +126,13 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// Fails if the numbers of spans and counts differ, or if a span was not in the first pass.
-    pub fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
+    /// Fails if the numbers of spans and counts differ, if a span was not in the first pass, or if
+    /// the base has no such id.
+    pub fn add<T: Copy + Into<u32>>(
+        &mut self,
+        spans: Documents<'_, T>,
+        counts: &[u64],
+    ) -> Result<(), Error> {
         match &mut self.filling {
             Width::Narrow(filling) => filling.add(spans, counts),
             Width::Wide(filling) => filling.add(spans, counts),
@@ -136,10 +149,10 @@ impl Text {
         self,
         progress: impl FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<Learned, Error> {
-        let goal = self.goal;
-        match self.filling {
-            Width::Narrow(filling) => learn_in(filling.finish()?, goal, first_least, progress),
-            Width::Wide(filling) => learn_in(filling.finish()?, goal, first_least, progress),
+        let Self { filling, goal, rules } = self;
+        match filling {
+            Width::Narrow(it) => learn_in(it.finish()?, goal, rules, first_least, progress),
+            Width::Wide(it) => learn_in(it.finish()?, goal, rules, first_least, progress),
         }
     }
 }
@@ -158,18 +171,23 @@ struct Free {
 }
 
 impl<I: Id> Filling<I> {
-    pub(super) fn new(sizes: &[(u64, usize)], edge: u32) -> Self {
+    pub(super) fn new(sizes: &[(u64, usize)], num_ids: usize, edge: u32) -> Self {
         let mut free = PerCount::new();
         let mut start = 1;
         for &(count, slots) in sizes {
             *free.of(count) = Free { start, end: start + slots };
             start += slots;
         }
-        Self { symbols: Symbols::new(sizes, edge), free }
+        Self { symbols: Symbols::new(sizes, num_ids, edge), free }
     }
 
-    pub(super) fn add(&mut self, spans: Documents<'_>, counts: &[u64]) -> Result<(), Error> {
+    pub(super) fn add<T: Copy + Into<u32>>(
+        &mut self,
+        spans: Documents<'_, T>,
+        counts: &[u64],
+    ) -> Result<(), Error> {
         let edge = I::narrow(self.symbols.edge);
+        let number = self.symbols.widths.len();
         let slots = &mut self.symbols.slots[..];
         for (span, count) in with_pairs(spans, counts)? {
             let free = self.free.of(count);
@@ -177,8 +195,12 @@ impl<I: Id> Filling<I> {
             if end >= free.end {
                 return Err(Error::BatchesDiffer);
             }
-            for (slot, &byte) in slots[free.start..end].iter_mut().zip(span) {
-                *slot = I::narrow(byte.into());
+            for (slot, &id) in slots[free.start..end].iter_mut().zip(span) {
+                let id = id.into();
+                if id as usize >= number {
+                    return Err(Error::UnknownBaseId { id, number });
+                }
+                *slot = I::narrow(id);
             }
             slots[end] = edge;
             free.start = end + 1;
@@ -195,11 +217,11 @@ impl<I: Id> Filling<I> {
     }
 }
 
-/// The spans of two or more bytes with a count above 0, and their counts.
-fn with_pairs<'s>(
-    spans: Documents<'s>,
+/// The spans of two or more bytes or ids with a count above 0, and their counts.
+fn with_pairs<'s, T>(
+    spans: Documents<'s, T>,
     counts: &'s [u64],
-) -> Result<impl Iterator<Item = (&'s [u8], u64)>, Error> {
+) -> Result<impl Iterator<Item = (&'s [T], u64)>, Error> {
     if counts.len() != spans.len() {
         let (spans, length) = (spans.len(), counts.len());
         return Err(Error::LengthsDiffer { spans, what: "counts", length });
@@ -232,7 +254,7 @@ mod tests {
     fn filling() -> Filling<u16> {
         let mut measured = Measured::default();
         each(|spans, counts| measured.add(spans, counts)).unwrap();
-        Filling::new(&measured.sizes(), 300)
+        Filling::new(&measured.sizes(), 256, 300)
     }
 
     #[test]
