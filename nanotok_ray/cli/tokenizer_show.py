@@ -67,7 +67,7 @@ def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
     yield from _length_lines(lengths)
     if vocabulary.pairs is not None:
         yield from _section("first merges")
-        for number in _merged(vocabulary)[:limit]:
+        for number in vocabulary.merged[:limit]:
             yield f"{number:>9,}  {_spelled(vocabulary, number)} = {_pair(vocabulary, number)}"
     yield from _section("longest tokens")
     for number in vocabulary.longest(limit):
@@ -85,7 +85,7 @@ def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
     yield f"corpus      {quantity(usage.num_bytes, 'byte')} in {quantity(usage.texts, 'text')}"
     yield f"tokens      {usage.total:,}, {ratio(usage.bytes_per_token)} bytes per token"
     yield (
-        f"unused      {len(unused):,} of {len(_merged(vocabulary)):,} merged tokens, "
+        f"unused      {len(unused):,} of {len(vocabulary.merged):,} merged tokens, "
         f"{len(usage.unused) - len(unused):,} of {vocabulary.num_bytes} bytes"
     )
     if unused:
@@ -132,7 +132,7 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int
         "special_tokens": tokenizer.special_tokens,
         "lengths": {str(length): n for length, n in vocabulary.length_counts.items()},
         "mean_length": round(vocabulary.mean_length, 4),
-        "first_merges": _entries(_merged(vocabulary)[:limit], vocabulary),
+        "first_merges": _entries(vocabulary.merged[:limit], vocabulary),
         "longest": _entries(vocabulary.longest(limit), vocabulary),
         "not_utf8": len(vocabulary.not_utf8),
         "first_not_utf8": _entries(vocabulary.not_utf8[:limit], vocabulary),
@@ -202,10 +202,6 @@ def _length_lines(lengths: Mapping[int, int]) -> Iterator[str]:
     yield from table_lines([["bytes", "tokens", ""], *text], left=(2,))
 
 
-def _merged(vocabulary: Vocabulary) -> range:
-    return range(vocabulary.num_bytes, len(vocabulary.tokens))
-
-
 def _section(title: str) -> Iterator[str]:
     yield ""
     yield title
@@ -223,7 +219,7 @@ def _spelled(vocabulary: Vocabulary, number: int) -> str:
 def _pair(vocabulary: Vocabulary, number: int) -> str:
     """Return the two tokens that a token was merged from, as text."""
     assert vocabulary.pairs is not None
-    left, right = vocabulary.pairs[number - vocabulary.num_bytes]
+    left, right = vocabulary.pairs[number]
     return f"{_spelled(vocabulary, left)} + {_spelled(vocabulary, right)}"
 
 

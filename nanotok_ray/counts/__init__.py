@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         PATTERNS,
         SPLIT_PATTERN,
         default_threads,
+        new_counter,
+        pattern_of_steps,
         resolve_pattern,
         split,
     )
@@ -64,7 +66,10 @@ else:
             "hash_ranges": "HashPart",
             "load": "CountPaths find_counts load_counts",
             "merge": "merge_count_files merge_groups merged_key",
-            "patterns": "PATTERNS SPLIT_PATTERN default_threads resolve_pattern split",
+            "patterns": (
+                "PATTERNS SPLIT_PATTERN default_threads new_counter pattern_of_steps "
+                "resolve_pattern split"
+            ),
             "reduce": (
                 "CountPart OnRead PartSettings PartSums SpanSums SHARE_UNIT Weights "
                 "part_key reduce_counts reduce_part span_totals"
@@ -104,8 +109,10 @@ __all__ = [
     "merge_count_files",
     "merge_groups",
     "merged_key",
+    "new_counter",
     "pack_counts",
     "part_key",
+    "pattern_of_steps",
     "provenances_of",
     "reduce_counts",
     "reduce_part",

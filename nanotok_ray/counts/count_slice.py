@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from nanotok_ray import _core
 from nanotok_ray.chat import PLACEHOLDER, texts_of
 from nanotok_ray.counts.count_file import COUNTS_FORMAT, CountProvenance, pack_counts
-from nanotok_ray.counts.patterns import default_threads, resolve_pattern
+from nanotok_ray.counts.patterns import default_threads, new_counter, resolve_pattern
 from nanotok_ray.counts.span_counts import SpanCounts
 from nanotok_ray.dialects import Dialect
 from nanotok_ray.documents import Documents
@@ -102,7 +102,7 @@ def count_slice(
         with_document_ids=False,
         give_up_after=give_up_after,
     )
-    counter = _core.SpanCounts(settings.pattern, gaps=settings.gaps)
+    counter = new_counter(settings.pattern, gaps=settings.gaps)
     counting = _Counting(reading=reading, settings=settings, counter=counter)
     counting.run()
     origin = _provenance(settings, [counter], [counting.account])
@@ -154,7 +154,7 @@ def count_corpus(
         raise CountsError(f"threads is {threads}: it must be at least 1, or None for all cores")
     settings = CountSettings(pattern=resolve_pattern(pattern), gaps="spans")
     counters = [
-        _core.SpanCounts(settings.pattern, gaps=settings.gaps)
+        new_counter(settings.pattern, gaps=settings.gaps)
         for _ in range(max(1, min(num_threads, len(slices))))
     ]
     with ThreadPoolExecutor(max_workers=len(counters)) as pool:

@@ -1,12 +1,19 @@
-"""Named split patterns, splitting a text, and the default number of threads."""
+"""Named split patterns, splitting a text, and the default number of threads.
 
+A pattern is a regular expression, or the JSON of the steps and normalizers of another tokenizer.
+"""
+
+import json
 import re
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from nanotok_ray import _core
 from nanotok_ray.documents import to_utf8
 from nanotok_ray.errors import PatternError
+from nanotok_ray.formats import Gaps
 from nanotok_ray.system import usable_cpus
 
 _CONTRACTION = r"'(?i:[sdmt]|ll|ve|re)"
@@ -76,6 +83,34 @@ def split(text: str, *, pattern: str = SPLIT_PATTERN) -> list[str]:
 @lru_cache(maxsize=8)
 def _splitter(pattern: str) -> _core.Splitter:
     return _core.Splitter(pattern)
+
+
+_STEPS = '{"normalizers": '
+"""The start of a pattern of steps; no regular expression of a tokenizer begins with it."""
+
+
+def pattern_of_steps(pattern: str | Sequence[Any], normalizers: Sequence[Any]) -> str:
+    r"""Return the pattern of a tokenizer that splits by steps or changes texts before.
+
+    >>> pattern_of_steps(r"\w+", [("NFC",)])
+    '{"normalizers": [["NFC"]], "steps": "\\\\w+"}'
+    """
+    return json.dumps({"normalizers": normalizers, "steps": pattern}, ensure_ascii=False)
+
+
+def new_counter(pattern: str, *, gaps: Gaps) -> _core.SpanCounts:
+    """Return empty counts of the core for a pattern of any kind.
+
+    Raises:
+        PatternError: The pattern cannot be compiled.
+    """
+    if not pattern.startswith(_STEPS):
+        return _core.SpanCounts(pattern, gaps=gaps)
+    rules = json.loads(pattern)
+    steps, normalizers = rules["steps"], [tuple(one) for one in rules["normalizers"]]
+    if not isinstance(steps, str):
+        steps = [tuple(step) for step in steps]
+    return _core.SpanCounts(steps, gaps=gaps, normalizers=normalizers)
 
 
 def default_threads() -> int:

@@ -19,7 +19,12 @@ from nanotok_ray.counts.count_file import (
     pack_counts,
     provenances_of,
 )
-from nanotok_ray.counts.patterns import SPLIT_PATTERN, default_threads, resolve_pattern
+from nanotok_ray.counts.patterns import (
+    SPLIT_PATTERN,
+    default_threads,
+    new_counter,
+    resolve_pattern,
+)
 from nanotok_ray.counts.reduce import sum_run
 from nanotok_ray.documents import Documents, Nulls, batches_of
 from nanotok_ray.errors import CountsError, SplitError
@@ -111,7 +116,7 @@ class SpanCounts:
             )
         self._threads = num_threads
         self._origin = CountProvenance.nothing(pattern=resolve_pattern(pattern), gaps=gaps)
-        self._counter = _core.SpanCounts(self._origin.pattern, gaps=gaps)
+        self._counter = new_counter(self._origin.pattern, gaps=gaps)
         self._sums = SummedRuns()
         """Runs that are not in the counter; `_origin` has their spans and gaps, and the texts of
         both.
@@ -347,7 +352,7 @@ class SpanCounts:
         """Move the content of the counter, and the given runs, to the sums."""
         self._sums.run(self._counter.sorted_run(threads=self._num_threads), *runs)
         self._origin = origin
-        self._counter = _core.SpanCounts(origin.pattern, gaps=origin.gaps)
+        self._counter = new_counter(origin.pattern, gaps=origin.gaps)
 
 
 def most_frequent_rows(

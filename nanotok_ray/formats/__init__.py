@@ -136,11 +136,14 @@ from nanotok_ray.formats.stored_shard import (
     suffixes_of,
 )
 from nanotok_ray.formats.training_report import (
+    BaseTotals,
     Counted,
     CountedSource,
     CurveRow,
     DroppedSpans,
     MergeColumns,
+    NewToken,
+    NewTokens,
     TrainingReport,
     TrainingTotals,
 )
@@ -171,6 +174,7 @@ __all__ = [
     "SUMMARY_NAME",
     "TOKENIZER_FILE",
     "TOKENIZER_FOLDER",
+    "BaseTotals",
     "CorpusSummary",
     "CountFlow",
     "CountRecord",
@@ -206,6 +210,8 @@ __all__ = [
     "MergeColumns",
     "MergeRecord",
     "Natural",
+    "NewToken",
+    "NewTokens",
     "Number",
     "Numbers",
     "OutputFacts",

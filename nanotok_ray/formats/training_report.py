@@ -1,10 +1,10 @@
 """The values of report.json, the training report of a tokenizer; None: unknown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from nanotok_ray.formats.codec import Finite, Natural, Number
+from nanotok_ray.formats.codec import Finite, Natural, Number, Sha256, omitted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +72,21 @@ class Counted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BaseTotals:
+    """The tokenizer that learning continued."""
+
+    sha256: Sha256
+    vocab_size: Number
+    """Its number of ids, which is the id of the first new token."""
+    tokens: Natural
+    """The tokens of the counted text with this tokenizer."""
+    unreachable: tuple[Number, ...] = ()
+    """The new tokens that their own bytes do not become; none are expected."""
+    unused: Number = 0
+    """The number of its tokens that the counted text no longer contains."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingTotals(Counted):
     """The report of a tokenizer without the parts that grow with its vocabulary."""
 
@@ -86,6 +101,8 @@ class TrainingTotals(Counted):
     max_token_bytes: Natural | None
     differs_from_rustbpe: tuple[str, ...]
     """The reasons why rustbpe would learn other merges from the counted documents."""
+    base: BaseTotals | None = omitted()
+    """The tokenizer that learning continued; None: learning began with bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,3 +146,39 @@ class TrainingReport(TrainingTotals):
     """Pairs of ids of the same bytes."""
     curve: tuple[CurveRow, ...]
     merges: MergeColumns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewToken:
+    """A token that a continued tokenizer has and its base has not."""
+
+    id: Number
+    bytes: str
+    """Its bytes in base64."""
+    text: str
+    """Its bytes as `token_text` writes them."""
+    base_ids: tuple[Number, ...]
+    """The ids of these bytes in the base, from which its embedding can be initialized."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewTokens:
+    """The content of new_tokens.json, beside a continued tokenizer."""
+
+    FORMAT: ClassVar[str] = "nanotok-new-tokens 1"
+
+    base_sha256: Sha256
+    tokens: tuple[NewToken, ...]
+    """All new tokens, in the order of their ids."""
+    unreachable: tuple[Number, ...]
+    """The new tokens that their own bytes do not become; none are expected."""
+    unused: tuple[Number, ...]
+    """The tokens of the base that the counted text no longer contains."""
+
+    def below(self, vocab_size: int) -> "NewTokens":
+        """Return the new tokens of a smaller tokenizer, with the ids below a size."""
+        return replace(
+            self,
+            tokens=tuple(token for token in self.tokens if token.id < vocab_size),
+            unreachable=tuple(number for number in self.unreachable if number < vocab_size),
+        )

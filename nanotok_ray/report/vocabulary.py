@@ -256,9 +256,9 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
     if facts.tokenizer is None:
         return
     model = facts.tokenizer.model
-    merged = model.tokens[NUM_BYTES:] if isinstance(model, Model) else ()
-    if not merged:
+    if not (isinstance(model, Model) and model.merges):
         return
+    merged = model.tokens[NUM_BYTES:]
     rows: list[Row] = [
         {"from merge": first, "tokens": Tokens([*map(_text, merged[first : first + _ROW_LENGTH])])}
         for first in _ROW_MERGES
@@ -270,7 +270,7 @@ def example_tokens(facts: Facts) -> Iterator[Part]:
         {
             "token": Tokens([_text(merged[item])]),
             "bytes": len(merged[item]),
-            "id": NUM_BYTES + item,
+            "id": model.token_ids[NUM_BYTES + item],
         }
         for item in order
     ]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -10,11 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
+from nanotok_ray.counts import pattern_of_steps
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import TokenizerError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+EVERYTHING = r"[\s\S]+"
+"""The pattern of a single span."""
 
 _SPECIAL_IN_PATTERN = re.compile(r"[\\.+*?()|\[\]{}^$#&\-~/ ]")
 
@@ -83,6 +87,19 @@ class CoreTables:
             span_tokens=span_tokens,
             numbering=numbering,
             priorities=ranks[256 : 256 + len(merges)],
+        )
+
+    @property
+    def count_pattern(self) -> str:
+        """The pattern with which texts are counted as they are split here."""
+        if isinstance(self.pattern, str) and not self.normalizers:
+            return self.pattern
+        return pattern_of_steps(self.pattern, self.normalizers)
+
+    def span_encoder(self) -> _core.Encoder:
+        """Return an encoder of spans, which splits nothing and needs no cache."""
+        return replace(self, pattern=EVERYTHING, normalizers=()).encoder(
+            gaps="spans", cache_bytes=0
         )
 
     @property

@@ -156,8 +156,8 @@ class Encoding:
         return self._encoder_of("error")
 
     def _encoder_of(self, gaps: Gaps) -> _core.Encoder | LibraryEngine:
-        model, cache_bytes = self.model, self._cache_bytes
-        if isinstance(model, Model):
+        model, tables, cache_bytes = self.model, self.model.tables, self._cache_bytes
+        if isinstance(model, Model) and not model.continuations:
             return _core.Encoder(
                 model.pattern,
                 model.merge_array,
@@ -165,6 +165,7 @@ class Encoding:
                 byte_order=model.core_byte_order,
                 cache_bytes=cache_bytes,
             )
-        if model.tables is not None:
-            return model.tables.encoder(gaps=gaps, cache_bytes=cache_bytes)
+        if tables is not None:
+            return tables.encoder(gaps=gaps, cache_bytes=cache_bytes)
+        assert isinstance(model, FileModel), "only a file can need a library"
         return engine_of(model)

@@ -70,7 +70,7 @@ def check_agreement(
 
 
 def _differing(model: Model, state: Mapping[str, object], *, has_pattern: bool) -> Iterator[str]:
-    ranks = {token: number for number, token in enumerate(model.tokens)}
+    ranks = dict(zip(model.tokens, model.token_ids, strict=True))
     if state.get("mergeable_ranks") != ranks:
         yield "their tokens"
     if state.get("special_tokens") != dict(model.special_tokens):
@@ -208,7 +208,7 @@ def why_left_out(model: Model) -> str | None:
     ...                    special_tokens={"Ġa": 257}))
     "the special token 'Ġa' is spelled there as the token b' a' is"
     """
-    if model.num_unused_ids:
+    if model.num_unused_ids and not model.continuations:
         return "special tokens leave ids unused"
     spelled = {name: spelled_bytes(name) for name in model.special_tokens}
     same = {*spelled.values()}.intersection(model.tokens)

@@ -94,7 +94,11 @@ def to_huggingface_file(model: Model) -> bytes:
         TokenizerError: Two ids have the same bytes, or special tokens leave ids unused.
     """
     split = to_huggingface_split(model.pattern)
-    names = [spell(token) for token in model.ranks()]
+    names = {number: spell(token) for token, number in model.ranks().items()}
+    vocab = {name: number for number, name in names.items()}
+    if model.continuations:  # tokenizers would number special tokens after all others
+        every = vocab | dict(model.special_tokens)
+        vocab = {name: every[name] for name in sorted(every, key=every.__getitem__)}
     contents = {
         "version": "1.0",
         "truncation": None,
@@ -116,7 +120,7 @@ def to_huggingface_file(model: Model) -> bytes:
             "fuse_unk": False,
             "byte_fallback": False,
             "ignore_merges": True,
-            "vocab": {name: number for number, name in enumerate(names)},
+            "vocab": vocab,
             "merges": [[names[left], names[right]] for left, right in model.merges],
         },
     }
@@ -128,7 +132,9 @@ _BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": F
 
 def _added_tokens(model: Model) -> list[dict[str, Any]]:
     first = len(model.tokens)
-    if list(model.special_tokens.values()) != list(range(first, model.num_ids)):
+    if not model.continuations and list(model.special_tokens.values()) != list(
+        range(first, model.num_ids)
+    ):
         raise TokenizerError(
             f"special tokens leave ids between {first} and {model.num_ids - 1} unused: "
             "tokenizer.json numbers them without gaps"

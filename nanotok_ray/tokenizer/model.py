@@ -1,14 +1,16 @@
 """A tokenizer as a value: pattern, merges and special tokens.
 
 Ids 0..255 are the bytes, in order or in the numbering of another tokenizer; id 256 + k is the
-token of merge k; special tokens have higher ids. The constructor checks the model.
+token of merge k; special tokens have higher ids. A tokenizer that was continued has further merges
+with ids after its special tokens. The constructor checks the model.
 """
 
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import resolve_pattern
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.added_tokens import AddedTokens
+from nanotok_ray.tokenizer.core_tables import CoreTables
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -116,17 +119,23 @@ class Model(IdTable):
     unicode_version: str
     """Version of the Unicode tables that define the classes of the pattern."""
     merges: tuple[tuple[int, int], ...]
-    """The pair of each merge, in order of priority."""
+    """The pair of ids of each merge, in order of priority."""
     special_tokens: Mapping[str, int] = field(hash=False)
     """Id of each special token by name, in the order of ids."""
     byte_order: bytes = field(default=IN_ORDER)
     """The bytes of ids 0..255; tokenizers of other tools can number them differently."""
+    continuations: tuple[tuple[int, int], ...] = ()
+    """A pair (k, id) for each time that the tokenizer was continued: merge k makes this id, and the
+    merges after it the following ids.
+    """
     beside: Mapping[str, bytes] = field(default_factory=dict, compare=False, hash=False)
     """Files of the folder that the tokenizer was read from, such as its chat template, by name."""
     added: AddedTokens | None = field(default=None, compare=False, hash=False)
     """The added tokens of the file that it was read from, with their flags."""
+    token_ids: Sequence[int] = field(init=False, compare=False)
+    """The id of each token of text, in increasing order."""
     tokens: tuple[bytes, ...] = field(init=False, compare=False)
-    """The bytes of every id that is not a special token."""
+    """The bytes of each token of text, in the order of `token_ids`."""
 
     def __repr__(self) -> str:
         return (
@@ -141,25 +150,45 @@ class Model(IdTable):
             )
         _check_text(self.pattern, what="the pattern")
         _check_byte_order(self.byte_order)
-        _check_merges(self.merges)
-        _check_special_tokens(self.special_tokens, lowest=NUM_BYTES + len(self.merges))
+        token_ids = _token_ids(len(self.merges), self.continuations)
+        object.__setattr__(self, "token_ids", token_ids)
+        gaps = frozenset(range(token_ids[-1])) - {*token_ids} if self.continuations else frozenset()
+        _check_merges(self.merges, token_ids, gaps)
+        _check_special_tokens(self.special_tokens, gaps, after=token_ids[-1])
         object.__setattr__(self, "special_tokens", dict(self.special_tokens))
-        object.__setattr__(self, "tokens", _tokens(self.merges, self.byte_order))
+        object.__setattr__(self, "tokens", tuple(_tokens(self).values()))
 
     @property
     def text_tokens(self) -> Mapping[int, bytes]:
         """The bytes of every id that is not a special token."""
-        return dict(enumerate(self.tokens))
+        return dict(zip(self.token_ids, self.tokens, strict=True))
 
     @property
     def num_ids(self) -> int:
         """The highest id + 1, special tokens included: the size of an embedding."""
-        return max(self.special_tokens.values(), default=len(self.tokens) - 1) + 1
+        return max([self.token_ids[-1], *self.special_tokens.values()]) + 1
 
     @property
     def merge_array(self) -> NDArray[np.uint32]:
-        """The merges in the form that the core accepts, of shape (m, 2)."""
+        """The pair of ids of each merge, of shape (m, 2)."""
         return np.array(self.merges, dtype=np.uint32).reshape(len(self.merges), 2)
+
+    @property
+    def tables(self) -> CoreTables | None:
+        """The tables of the core for a continued tokenizer; None: merge k makes id 256 + k."""
+        if not self.continuations:
+            return None
+        numbering = np.array(self.token_ids, dtype=np.uint32)
+        internal = np.zeros(self.token_ids[-1] + 1, dtype=np.uint32)
+        internal[numbering] = np.arange(len(numbering))
+        internal[:NUM_BYTES] = np.frombuffer(self.byte_order, dtype=np.uint8)
+        numbering[internal[:NUM_BYTES]] = np.arange(NUM_BYTES)
+        return CoreTables(
+            pattern=self.pattern,
+            merges=internal[self.merge_array],
+            span_tokens=(),
+            numbering=numbering,
+        )
 
     @property
     def core_byte_order(self) -> bytes | None:
@@ -169,7 +198,8 @@ class Model(IdTable):
     def truncated(self, vocab_size: int) -> "Model":
         r"""Return the model of the first merges, followed by the special tokens in the same order.
 
-        The result equals the model that learning with this vocabulary size returns.
+        The result equals the model that learning with this vocabulary size returns. Only merges of
+        the last continuation, if there is one, can be left out.
 
         >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98), (256, 99)),
         ...               special_tokens={"<|bos|>": 258})
@@ -181,22 +211,40 @@ class Model(IdTable):
             TokenizerError: The size exceeds that of the model, or is too small for 256 bytes and
                 the special tokens.
         """
-        min_size = NUM_BYTES + len(self.special_tokens)
-        max_size = min_size + len(self.merges)
+        before, first = self.continuations[-1] if self.continuations else (0, NUM_BYTES)
+        names = [name for name, number in self.special_tokens.items() if number >= first]
+        min_size = first + len(names)
+        max_size = min_size + len(self.merges) - before
         if not min_size <= vocab_size <= max_size:
             raise TokenizerError(
-                f"cannot truncate to {vocab_size} ids: from {min_size} (256 bytes and "
-                f"{len(self.special_tokens)} special tokens) to {max_size} (all merges) are "
+                f"cannot truncate to {vocab_size} ids: from {min_size} ({first} ids and "
+                f"{len(names)} special tokens) to {max_size} (all merges) are "
                 "possible; learn a larger tokenizer for more"
             )
         num_merges = vocab_size - min_size
+        kept = {name: n for name, n in self.special_tokens.items() if n < first}
+        later = number_special_tokens(names, num_merges=num_merges, first=first)
         return Model(
             pattern=self.pattern,
             unicode_version=self.unicode_version,
-            merges=self.merges[:num_merges],
-            special_tokens=number_special_tokens([*self.special_tokens], num_merges=num_merges),
+            merges=self.merges[: before + num_merges],
+            special_tokens=kept | later,
             byte_order=self.byte_order,
+            continuations=self.continuations if num_merges else self.continuations[:-1],
         )
+
+    def continued(self, merges: Iterable[Sequence[int]]) -> "Model":
+        r"""Return the model with further merges, whose ids follow the highest id.
+
+        >>> model = Model(pattern=r"\w+", unicode_version="16.0.0", merges=((97, 98),),
+        ...               special_tokens={"<|bos|>": 257})
+        >>> model.continued([(256, 99)]).text_tokens[258]
+        b'abc'
+        """
+        pairs = tuple((int(left), int(right)) for left, right in merges)
+        has_gap = bool(pairs) and self.num_ids > self.token_ids[-1] + 1
+        start = ((len(self.merges), self.num_ids),) if has_gap else ()
+        return replace(self, merges=self.merges + pairs, continuations=self.continuations + start)
 
     def extended(self, names: Sequence[str]) -> "Model":
         r"""Return the model with more special tokens; existing ids stay the same.
@@ -228,7 +276,7 @@ class Model(IdTable):
 
     def token(self, number: int) -> bytes:
         """Return the bytes of an id that is not a special token."""
-        return self.tokens[number]
+        return self.tokens[bisect_left(self.token_ids, number)]
 
     def ranks(self) -> dict[bytes, int]:
         """Return the id of each token by its bytes, the form in which other formats store merges.
@@ -241,7 +289,7 @@ class Model(IdTable):
                 f"ids {first} and {number} both stand for {self.token(number)!r}: formats keyed by "
                 "the bytes of tokens cannot hold this tokenizer"
             )
-        return {token: number for number, token in enumerate(self.tokens)}
+        return dict(zip(self.tokens, self.token_ids, strict=True))
 
     def duplicates(self) -> list[tuple[int, int]]:
         """Return (lowest id, other id) for ids with the same bytes; a learned model has none.
@@ -252,7 +300,7 @@ class Model(IdTable):
         [(258, 259)]
         """
         first: dict[bytes, int] = {}
-        pairs = [(first.setdefault(token, n), n) for n, token in enumerate(self.tokens)]
+        pairs = [(first.setdefault(token, n), n) for n, token in self.text_tokens.items()]
         return [pair for pair in pairs if pair[0] != pair[1]]
 
 
@@ -271,12 +319,35 @@ def _check_byte_order(byte_order: bytes) -> None:
         )
 
 
-def _check_merges(merges: Sequence[tuple[int, int]]) -> None:
+def _token_ids(num_merges: int, continuations: Sequence[tuple[int, int]]) -> Sequence[int]:
+    """Return the ids of text: those of bytes and of merges.
+
+    Raises:
+        TokenizerError: A continuation is out of order.
+    """
+    if not continuations:
+        return range(NUM_BYTES + num_merges)
+    runs, before, first = [], -NUM_BYTES, 0
+    for start, number in (*continuations, (num_merges, MAX_ID)):
+        if start <= before or number <= first + start - before:
+            raise TokenizerError(
+                f"merge {start} cannot make id {number}: {len(continuations)} continuations, in "
+                f"order, leave ids out before one of {num_merges} merges"
+            )
+        runs.append(range(first, first + start - before))
+        before, first = start, number
+    return tuple(chain.from_iterable(runs))
+
+
+def _check_merges(
+    merges: Sequence[tuple[int, int]], token_ids: Sequence[int], gaps: Collection[int]
+) -> None:
     seen: dict[tuple[int, int], int] = {}
     for number, pair in enumerate(merges):
-        if not all(0 <= part < NUM_BYTES + number for part in pair):
+        limit = token_ids[NUM_BYTES + number]
+        if not all(0 <= part < limit and part not in gaps for part in pair):
             raise TokenizerError(
-                f"merge {number} of {pair} must join two ids below {NUM_BYTES + number}"
+                f"merge {number} of {pair} must join two ids of text below {limit}"
             )
         if seen.setdefault(pair, number) != number:
             raise TokenizerError(f"merge {number} repeats merge {seen[pair]}: {pair}")
@@ -299,12 +370,14 @@ def check_name(name: str, number: int) -> None:
         )
 
 
-def _check_special_tokens(special_tokens: Mapping[str, int], *, lowest: int) -> None:
+def _check_special_tokens(
+    special_tokens: Mapping[str, int], gaps: Collection[int], *, after: int
+) -> None:
     for name, number in special_tokens.items():
         check_name(name, number)
-        if not lowest <= number <= MAX_ID:
+        if not after < number <= MAX_ID and number not in gaps:
             raise TokenizerError(
-                f"the special token {name!r} has id {number}: {lowest} to {MAX_ID} are free"
+                f"the special token {name!r} has id {number}: {after + 1} to {MAX_ID} are free"
             )
     for (first, low), (second, high) in pairwise(special_tokens.items()):
         if low >= high:
@@ -313,16 +386,17 @@ def _check_special_tokens(special_tokens: Mapping[str, int], *, lowest: int) -> 
             )
 
 
-def _tokens(merges: Sequence[tuple[int, int]], byte_order: bytes) -> tuple[bytes, ...]:
-    tokens = [bytes([value]) for value in byte_order]
+def _tokens(model: Model) -> dict[int, bytes]:
+    tokens = {number: bytes([value]) for number, value in enumerate(model.byte_order)}
     total = NUM_BYTES
-    for number, (left, right) in enumerate(merges, start=NUM_BYTES):
+    numbers = model.token_ids[NUM_BYTES:]
+    for number, (left, right) in zip(numbers, model.merges, strict=True):
         length = len(tokens[left]) + len(tokens[right])
         total += length
         check_token_bytes(length, what=f"token {number}")
         check_vocabulary_bytes(total, what=f"tokens up to {number}")
-        tokens.append(tokens[left] + tokens[right])
-    return tuple(tokens)
+        tokens[number] = tokens[left] + tokens[right]
+    return tokens
 
 
 def check_token_bytes(num_bytes: int, *, what: str) -> None:
@@ -364,8 +438,10 @@ def check_unused(model: IdTable) -> None:
         )
 
 
-def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str, int]:
-    """Return the id of each special token: the ids that follow the last merge.
+def number_special_tokens(
+    names: Sequence[str], *, num_merges: int, first: int = NUM_BYTES
+) -> dict[str, int]:
+    """Return the id of each special token: the ids that follow those of the merges from `first` on.
 
     >>> number_special_tokens(["<|bos|>", "<|end|>"], num_merges=3)
     {'<|bos|>': 259, '<|end|>': 260}
@@ -373,7 +449,7 @@ def number_special_tokens(names: Sequence[str], *, num_merges: int) -> dict[str,
     Raises:
         TokenizerError: A name occurs twice.
     """
-    numbers: Iterator[int] = iter(range(NUM_BYTES + num_merges, MAX_ID + 1))
+    numbers: Iterator[int] = iter(range(first + num_merges, MAX_ID + 1))
     numbered = dict(zip(names, numbers, strict=False))
     if len(numbered) != len(names):
         twice = next(name for name in names if names.count(name) > 1)

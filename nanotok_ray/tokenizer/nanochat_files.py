@@ -160,7 +160,7 @@ def is_pickle_of(data: bytes, model: Model) -> bool:
 
     An equal pickle with other opcodes is not recognized. The data is never unpickled.
     """
-    ranks = {token: number for number, token in enumerate(model.tokens)}
+    ranks = dict(zip(model.tokens, model.token_ids, strict=True))
     return is_pickled_instance(data, *_CLASS, state=_state(model, ranks))
 
 

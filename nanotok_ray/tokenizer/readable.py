@@ -10,6 +10,7 @@ from nanotok_ray.tokenizer.model import IN_ORDER, Model
 
 FIRST_LINE = "nanotok-tokenizer 1"
 FIRST_LINE_WITH_BYTES = "nanotok-tokenizer 2"
+FIRST_LINE_CONTINUED = "nanotok-tokenizer 4"
 
 MAX_READABLE_BYTES = 64 << 20
 """Enough for about five million merges; a reader holds all lines of the file in memory."""
@@ -19,12 +20,18 @@ def to_readable(model: Model | FileModel) -> bytes:
     """Return the readable file of a model, or the description of the file that defines one."""
     if isinstance(model, FileModel):
         return model.description.to_bytes()
-    in_order = model.byte_order == IN_ORDER
+    first_line, more = FIRST_LINE, []
+    if model.byte_order != IN_ORDER or model.continuations:
+        first_line, more = FIRST_LINE_WITH_BYTES, [f"bytes {model.byte_order.hex()}"]
+    if model.continuations:
+        first_line = FIRST_LINE_CONTINUED
+        more += [f"continuations {len(model.continuations)}"]
+        more += [f"{merge} {number}" for merge, number in model.continuations]
     lines = [
-        FIRST_LINE if in_order else FIRST_LINE_WITH_BYTES,
+        first_line,
         f"unicode {model.unicode_version}",
         f"pattern {json.dumps(model.pattern)}",
-        *([] if in_order else [f"bytes {model.byte_order.hex()}"]),
+        *more,
         f"special_tokens {len(model.special_tokens)}",
         *(f"{number} {json.dumps(name)}" for name, number in model.special_tokens.items()),
         f"merges {len(model.merges)}",
@@ -46,28 +53,27 @@ def from_readable(data: bytes, *, name: str) -> Model:
     """
     lines = _Lines(data, name=name)
     first_line = lines.next()
-    if first_line not in {FIRST_LINE, FIRST_LINE_WITH_BYTES}:
+    if first_line not in {FIRST_LINE, FIRST_LINE_WITH_BYTES, FIRST_LINE_CONTINUED}:
         raise TokenizerError(other_format(name, first_line, FIRST_LINE_WITH_BYTES))
     unicode_version = lines.value_of("unicode")
     pattern = lines.text(lines.value_of("pattern"))
     byte_order = IN_ORDER
-    if first_line == FIRST_LINE_WITH_BYTES:
+    if first_line != FIRST_LINE:
         byte_order = lines.hexadecimal(lines.value_of("bytes"))
+    continuations = lines.pairs("continuations") if first_line == FIRST_LINE_CONTINUED else ()
     special_tokens: dict[str, int] = {}
     for _ in range(lines.number(lines.value_of("special_tokens"))):
         number, _, text = lines.next().partition(" ")
         special_tokens[lines.text(text)] = lines.number(number)
-    merges = []
-    for _ in range(lines.number(lines.value_of("merges"))):
-        left, _, right = lines.next().partition(" ")
-        merges.append((lines.number(left), lines.number(right)))
+    merges = lines.pairs("merges")
     try:
         model = Model(
             pattern=pattern,
             unicode_version=unicode_version,
-            merges=tuple(merges),
+            merges=merges,
             special_tokens=special_tokens,
             byte_order=byte_order,
+            continuations=continuations,
         )
     except TokenizerError as error:
         raise TokenizerError(f"{name}: {error}") from error
@@ -106,6 +112,14 @@ class _Lines:
         if not (text.isdecimal() and len(text) <= len(str(2**32))):
             raise self._error(f"expected a number, found {text[:80]!r}")
         return int(text)
+
+    def pairs(self, key: str) -> tuple[tuple[int, int], ...]:
+        """Return the pairs of numbers that follow the next line, which has their number."""
+        pairs = []
+        for _ in range(self.number(self.value_of(key))):
+            left, _, right = self.next().partition(" ")
+            pairs.append((self.number(left), self.number(right)))
+        return tuple(pairs)
 
     def hexadecimal(self, text: str) -> bytes:
         """Parse bytes in hexadecimal of the current line."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nanotok_ray import _core
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import (
+    BaseTotals,
     Counted,
     CurveRow,
     MergeColumns,
@@ -17,6 +19,7 @@ from nanotok_ray.formats import (
     TrainingTotals,
 )
 from nanotok_ray.tokenizer import folder
+from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.model import NUM_BYTES, Model
 
 if TYPE_CHECKING:
@@ -45,13 +48,24 @@ class Learned:
     """The result of the learner."""
 
     merges: NDArray[np.uint32]
-    """The pair of each merge, in order, of shape (m, 2); merge k makes id 256 + k."""
+    """The pair of each merge, in order, of shape (m, 2); merge k makes id 256 + k, or the number of
+    ids of the base + k.
+    """
     counts: NDArray[np.uint64]
     """The count of the pair of each merge when it was merged, of shape (m,)."""
     applied: NDArray[np.uint64]
     """How often each merge was applied, of shape (m,); each application removes one token."""
     stop_reason: str
     """Why learning ended."""
+
+    def first(self, number: int) -> "Learned":
+        """Return the result of learning this number of merges."""
+        return Learned(
+            merges=self.merges[:number],
+            counts=self.counts[:number],
+            applied=self.applied[:number],
+            stop_reason=REACHED,
+        )
 
 
 def counted_of(counts: "SpanCounts") -> Counted:
@@ -71,7 +85,12 @@ def counted_of(counts: "SpanCounts") -> Counted:
 
 
 def training_report(
-    model: Model, settings: "TrainSettings", learned: Learned, counted: Counted
+    model: Model | FileModel,
+    settings: "TrainSettings",
+    learned: Learned,
+    counted: Counted,
+    *,
+    base: BaseTotals | None = None,
 ) -> TrainingReport:
     r"""Return the report of a tokenizer from the result of the learner.
 
@@ -90,26 +109,41 @@ def training_report(
         settings: the settings of learning.
         learned: the result of the learner for the same merges.
         counted: the totals of the corpus.
+        base: the tokenizer that learning continued, if any.
 
     Raises:
         TokenizerError: The number of counts differs from the number of merges.
     """
     totals = TrainingTotals(
         **_fields_of(counted, Counted),
-        pattern=model.pattern,
-        unicode_version=model.unicode_version,
+        pattern=model.pattern if isinstance(model, Model) else settings.pattern,
+        unicode_version=_core.UNICODE_VERSION,
         special_tokens=tuple(model.special_tokens),
         vocab_size_asked=settings.vocab_size,
         vocab_size_reached=model.num_ids,
         stop_reason=learned.stop_reason,
         min_pair_count=settings.min_pair_count,
         max_token_bytes=settings.max_token_bytes,
-        differs_from_rustbpe=_differences(counted, max_token_bytes=settings.max_token_bytes),
+        differs_from_rustbpe=_differences(
+            counted, max_token_bytes=settings.max_token_bytes, has_base=base is not None
+        ),
+        base=base,
     )
-    return _report(model, totals, learned.counts.tolist(), learned.applied.tolist())
+    return _report(model, totals, learned)
 
 
-def cut_report(report: TrainingReport, model: Model) -> TrainingReport:
+def learned_of(report: TrainingReport) -> Learned:
+    """Return the result of the learner from its report."""
+    merges = report.merges
+    return Learned(
+        merges=np.array([merges.left, merges.right], dtype=np.uint32).T,
+        counts=np.array(merges.count, dtype=np.uint64),
+        applied=np.array(merges.applied, dtype=np.uint64),
+        stop_reason=report.stop_reason,
+    )
+
+
+def cut_report(report: TrainingReport, model: Model | FileModel) -> TrainingReport:
     """Return the report of a tokenizer truncated to fewer merges, as if it had been learned so.
 
     `model` is the truncated tokenizer; `report` is that of the original one.
@@ -119,8 +153,7 @@ def cut_report(report: TrainingReport, model: Model) -> TrainingReport:
     """
     goal = {"vocab_size_asked": model.num_ids, "vocab_size_reached": model.num_ids}
     totals = TrainingTotals(**_fields_of(report, TrainingTotals) | goal | {"stop_reason": REACHED})
-    size = len(model.merges)
-    return _report(model, totals, report.merges.count[:size], report.merges.applied[:size])
+    return _report(model, totals, learned_of(report).first(len(_new_tokens(model, totals.base))))
 
 
 def short_report(report: TrainingReport) -> TrainingTotals:
@@ -133,60 +166,71 @@ def _fields_of(value: Any, kind: Any) -> dict[str, Any]:  # noqa: ANN401 - datac
     return {item.name: getattr(value, item.name) for item in fields(kind)}
 
 
-def _report(
-    model: Model, totals: TrainingTotals, counts: Sequence[int], applied: Sequence[int]
-) -> TrainingReport:
-    for name, column in (("count", counts), ("applied", applied)):
-        if len(column) != len(model.merges):
+def _report(model: Model | FileModel, totals: TrainingTotals, learned: Learned) -> TrainingReport:
+    tokens, base, rules = _new_tokens(model, totals.base), totals.base, _RULES
+    applied: list[int] = learned.applied.tolist()
+    for name, column in (("count", learned.counts), ("applied", applied)):
+        if len(column) != len(tokens):
             raise TokenizerError(
-                f"{name} has {len(column)} numbers for {len(model.merges)} merges: pass what the "
+                f"{name} has {len(column)} numbers for {len(tokens)} merges: pass what the "
                 "learner returned with them"
             )
+    if base is not None:
+        rules = {**rules, "ids": f"merge k makes {base.vocab_size} + k, after the ids of the base"}
     curve = size_curve(
-        applied, span_bytes=totals.span_bytes, num_special_tokens=len(model.special_tokens)
+        applied,
+        span_bytes=totals.span_bytes,
+        tokens=totals.span_bytes if base is None else base.tokens,
+        num_ids=NUM_BYTES + len(model.special_tokens) if base is None else base.vocab_size,
     )
     return TrainingReport(
         **_fields_of(totals, TrainingTotals),
-        rules=_RULES,
-        duplicate_tokens=tuple(model.duplicates()),
+        rules=rules,
+        duplicate_tokens=tuple(model.duplicates()) if isinstance(model, Model) else (),
         curve=tuple(curve),
         merges=MergeColumns(
-            left=tuple(left for left, _ in model.merges),
-            right=tuple(right for _, right in model.merges),
-            token=tuple(map(token_text, model.tokens[NUM_BYTES:])),
-            count=tuple(counts),
+            left=tuple(learned.merges[:, 0].tolist()),
+            right=tuple(learned.merges[:, 1].tolist()),
+            token=tuple(map(token_text, tokens)),
+            count=tuple(learned.counts.tolist()),
             applied=tuple(applied),
         ),
     )
 
 
+def _new_tokens(model: Model | FileModel, base: BaseTotals | None) -> list[bytes]:
+    """Return the tokens that the merges of a report make."""
+    first = NUM_BYTES if base is None else base.vocab_size
+    return [token for number, token in model.text_tokens.items() if number >= first]
+
+
 def size_curve(
-    applied: Sequence[int], *, span_bytes: int, num_special_tokens: int
+    applied: Sequence[int], *, span_bytes: int, tokens: int, num_ids: int
 ) -> list[CurveRow]:
     """Return a row for 0 merges, for 1,000, 2,000, 4,000 and so on, and for all merges.
 
-    >>> rows = size_curve([3, 1], span_bytes=9, num_special_tokens=1)
+    >>> rows = size_curve([3, 1], span_bytes=9, tokens=9, num_ids=257)
     >>> [(row.merges, row.vocab_size, row.tokens, row.bytes_per_token) for row in rows]
     [(0, 257, 9, 1.0), (2, 259, 5, 1.8)]
 
     Args:
         applied: the number of applications of each merge, of shape (m,).
-        span_bytes: bytes of all occurrences of spans, which is the number of tokens before any
-            merge.
-        num_special_tokens: the number of special tokens, which each vocabulary size includes.
+        span_bytes: bytes of all occurrences of spans.
+        tokens: the number of tokens before any of these merges.
+        num_ids: the number of ids before any of these merges, special tokens included.
     """
-    left = list(accumulate(applied, lambda tokens, fewer: tokens - fewer, initial=span_bytes))
+    left = list(accumulate(applied, lambda number, fewer: number - fewer, initial=tokens))
     rows: list[CurveRow] = []
     for merges in _steps(len(applied)):
-        tokens = left[merges]
+        remaining = left[merges]
         before = rows[-1].tokens if rows else 0
         rows.append(
             CurveRow(
                 merges=merges,
-                vocab_size=NUM_BYTES + merges + num_special_tokens,
-                tokens=tokens,
-                bytes_per_token=round(span_bytes / tokens, 4) if tokens else None,
-                tokens_saved_share=round(1 - tokens / before, 4) if before else None,
+                vocab_size=num_ids + merges,
+                tokens=remaining,
+                bytes_per_token=round(span_bytes / remaining, 4) if remaining else None,
+                tokens_saved_share=round(1 - remaining / before, 4) if before else None,
             )
         )
     return rows
@@ -217,12 +261,15 @@ def token_text(token: bytes) -> str:
     return token.replace(b"\\", rb"\\").decode(errors="backslashreplace")
 
 
-def _differences(counted: Counted, *, max_token_bytes: int | None) -> tuple[str, ...]:
+def _differences(
+    counted: Counted, *, max_token_bytes: int | None, has_base: bool
+) -> tuple[str, ...]:
     """Return the reasons why rustbpe would learn other merges from the counted documents."""
     settings = {
         "weight": counted.has_weights,
         "min_count": counted.min_count > 1,
         "max_token_bytes": max_token_bytes is not None,
         "gaps": bool(counted.gaps),  # rustbpe drops them
+        "base": has_base,
     }
     return tuple(name for name, makes_others in settings.items() if makes_others)

@@ -89,6 +89,7 @@ class Tokenizer(Positions, Rendering):
         num_threads: int | None = None,
         pattern: str = SPLIT_PATTERN,
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
+        base: "Tokenizer | None" = None,
     ) -> "Self":
         """Learn a tokenizer from texts; `vocab_size` includes the special tokens.
 
@@ -96,18 +97,24 @@ class Tokenizer(Positions, Rendering):
         of texts, columns and data sets are accepted too. `pattern` is a regular expression, or a
         name of `nanotok_ray.counts.PATTERNS`, such as "gpt4".
 
+        `base` is a tokenizer of byte-level BPE that is continued, with its pattern and special
+        tokens: its ids stay the same, and new tokens have the ids after its last one.
+
         The vocabulary is smaller if no pair is left to merge; a warning is logged. With
         `num_threads=None` all cores are used, but one core inside a Ray worker; the result never
         depends on it. For limits, progress and a training report, count with
         `nanotok_ray.SpanCounts` and learn with `nanotok_ray.learn`: the merges are the same.
 
         Raises:
-            VocabularySizeError: The size is too small for 256 bytes and the special tokens.
+            VocabularySizeError: The size is too small for 256 bytes and the special tokens, or not
+                larger than that of the base.
+            TokenizerError: The base cannot be continued.
             PatternError: The pattern cannot be compiled.
             TypeError: `iterator` is a single text, a value is not a text or not of the type of the
                 first one, or the column does not exist.
             SourceError: An array contains values other than texts, or a null.
         """
+        from nanotok_ray.tokenizer.base import base_of  # noqa: PLC0415 - it imports this module
         from nanotok_ray.tokenizer.train import (  # noqa: PLC0415 - it imports this module
             TrainSettings,
             learn_model,
@@ -117,6 +124,7 @@ class Tokenizer(Positions, Rendering):
             vocab_size=vocab_size,
             pattern=resolve_pattern(pattern),
             special_tokens=special_tokens,
+            base=None if base is None else base_of(base),
         )
         texts = batches_of(iterator, name="iterator", column=column)
         return cls(learn_model(texts, settings, threads=num_threads))

@@ -1,25 +1,31 @@
 """Training: learns merges from counts of spans, and makes the tokenizer and its report.
 
-The merges equal those of nanochat's training, bit for bit.
+The merges equal those of nanochat's training, bit for bit. Learning can continue a tokenizer.
 """
 
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from nanotok_ray import _core
-from nanotok_ray.counts import SPLIT_PATTERN, default_threads
+from nanotok_ray.counts import SPLIT_PATTERN, default_threads, new_counter
 from nanotok_ray.documents import batches_of
 from nanotok_ray.errors import TokenizerError, VocabularySizeError
-from nanotok_ray.formats import Counted, TrainingReport, dump
+from nanotok_ray.formats import BaseTotals, Counted, NewTokens, TrainingReport, dump
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer.base import (
+    Base,
+    EncodedSpans,
+    Spans,
+    base_of,
+    check_same_pattern,
+    new_tokens,
+)
+from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.model import (
     MAX_ID,
     NUM_BYTES,
@@ -34,6 +40,7 @@ from nanotok_ray.tokenizer.report import (
     Learned,
     counted_of,
     cut_report,
+    learned_of,
     training_report,
 )
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
@@ -44,11 +51,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Spans = Iterable[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint64]]]
-"""Batches of distinct spans, which are iterated over twice: the bytes of the spans back to back,
-their offsets [n + 1] and their counts [n].
-"""
-
 Made = tuple[tuple[int, int], bytes, int]
 """The last merge: its pair, the bytes of its token, and the count of the pair."""
 
@@ -57,6 +59,9 @@ OnMerges = Callable[[int, int, Made | None], None]
 
 SHORTEST = 2
 """Bytes of the shortest token that a merge makes."""
+
+NEW_TOKENS_NAME = "new_tokens.json"
+"""The tokens that a continued tokenizer has beyond its base."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,13 +82,15 @@ class TrainSettings:
     """A pair with a lower count is not merged."""
     max_token_bytes: int | None = None
     """The longest token in bytes; None: no limit."""
+    base: Base | None = None
+    """The tokenizer that learning continues, with its pattern and special tokens; None: bytes."""
 
     def __post_init__(self) -> None:
         """Check all values before anything is counted.
 
         Raises:
             VocabularySizeError: The size is too small for 256 bytes and the special tokens; the
-                message is nanochat's.
+                message is nanochat's. Or it is not larger than that of the base.
             TokenizerError: A number is out of its range, or a special token occurs twice.
         """
         if isinstance(self.special_tokens, str):
@@ -91,7 +98,13 @@ class TrainSettings:
                 f"special_tokens is one name, {self.special_tokens!r}: put it into a list"
             )
         room = self.vocab_size - len(self.special_tokens)
-        if room < NUM_BYTES:
+        if self.base is not None:
+            if self.num_merges < 1:
+                raise VocabularySizeError(
+                    f"vocab_size is {self.vocab_size}, and the base has {self.base.num_ids} ids: "
+                    "pass a larger size"
+                )
+        elif room < NUM_BYTES:
             raise VocabularySizeError(
                 f"vocab_size_no_special must be at least {NUM_BYTES}, got {room}: vocab_size is "
                 f"{self.vocab_size}, and {len(self.special_tokens)} ids of it are special tokens"
@@ -116,10 +129,18 @@ class TrainSettings:
     @property
     def num_merges(self) -> int:
         """The number of merges that the vocabulary size allows."""
+        if self.base is not None:
+            return self.vocab_size - self.base.num_ids
         return self.vocab_size - NUM_BYTES - len(self.special_tokens)
 
-    def model(self, learned: Learned) -> Model:
-        """Return the model of learned merges and these settings."""
+    def model(self, learned: Learned) -> Model | FileModel:
+        """Return the model of learned merges and these settings.
+
+        Raises:
+            TokenizerError: The core cannot encode with the merges after those of the base.
+        """
+        if self.base is not None:
+            return self.base.continued(learned.merges.tolist()).model
         return make_model(
             learned.merges.tolist(), pattern=self.pattern, special_tokens=self.special_tokens
         )
@@ -148,12 +169,25 @@ def learn_merges(
         CountOverflowError: The count of a pair would exceed 2**64 - 1.
         TokenizerError: `threads` is less than 1.
     """
+    num_threads, base = checked_threads(threads), settings.base
+    encoded = spans if base is None else EncodedSpans(spans, base.tokenizer, num_threads)
+    return _learn(encoded, settings, threads=num_threads, on_progress=on_progress)
+
+
+def _learn(
+    spans: Spans | EncodedSpans,
+    settings: TrainSettings,
+    *,
+    threads: int,
+    on_progress: OnMerges | None,
+) -> Learned:
     merges, counts, applied, stop_reason = _core.learn(
         spans,
         num_merges=settings.num_merges,
         min_pair_count=settings.min_pair_count,
         max_token_bytes=settings.max_token_bytes,
-        threads=checked_threads(threads),
+        threads=threads,
+        base=None if settings.base is None else settings.base.tokens,
         on_progress=on_progress,
     )
     return Learned(merges=merges, counts=counts, applied=applied, stop_reason=stop_reason)
@@ -167,17 +201,15 @@ class LearnedTokenizer:
     report: TrainingReport
     extended: tuple[str, ...] = ()
     """Special tokens that were added after learning; the report does not contain them."""
+    base: Base | None = None
+    """The tokenizer that learning continued."""
+    new_tokens: NewTokens | None = None
+    """The tokens that the base lacks, if learning continued one."""
 
     @property
     def learned(self) -> Learned:
         """The merges, the count of each, and the reason why learning ended."""
-        merges = self.report.merges
-        return Learned(
-            merges=self.tokenizer.byte_level_model.merge_array,
-            counts=np.array(merges.count, dtype=np.uint64),
-            applied=np.array(merges.applied, dtype=np.uint64),
-            stop_reason=self.stop_reason,
-        )
+        return learned_of(self.report)
 
     def __repr__(self) -> str:
         return f"<LearnedTokenizer {self.tokenizer!r}: {self.stop_reason}>"
@@ -190,13 +222,18 @@ class LearnedTokenizer:
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the tokenizer's files, as `Tokenizer.save` does, and report.json.
 
+        For a continued tokenizer, new_tokens.json lists the new tokens with their ids in the base.
+
         Raises:
             TokenizerError: The folder holds another tokenizer and `overwrite` is false, or the
                 path is a file.
             OSError: A file cannot be written.
         """
         self.tokenizer.save(folder, overwrite=overwrite)
-        Folder(os.fspath(folder)).write_bytes(REPORT_NAME, dump(self.report))
+        there = Folder(os.fspath(folder))
+        if self.new_tokens is not None:
+            there.write_bytes(NEW_TOKENS_NAME, dump(self.new_tokens))
+        there.write_bytes(REPORT_NAME, dump(self.report))
 
     def extended_with(self, names: Sequence[str]) -> "LearnedTokenizer":
         """Return the tokenizer with more special tokens, with the ids after its last id.
@@ -218,11 +255,16 @@ class LearnedTokenizer:
             TokenizerError: The size exceeds that of the tokenizer, or is too small for 256 bytes
                 and the special tokens.
         """
-        model = self.tokenizer.byte_level_model.without(self.extended).truncated(vocab_size)
+        if self.base is None:
+            learned = self.tokenizer.byte_level_model.without(self.extended)
+            model: Model | FileModel = learned.truncated(vocab_size)
+        else:
+            model = self.base.truncated(self.learned.merges, vocab_size).model
         return replace(
             self,
             tokenizer=Tokenizer(model.extended(self.extended)),
             report=cut_report(self.report, model),
+            new_tokens=None if self.new_tokens is None else self.new_tokens.below(vocab_size),
         )
 
 
@@ -240,10 +282,23 @@ def train_tokenizer(
         CountOverflowError, TokenizerError: As for `learn_merges`.
     """
     weighted = replace(settings, min_pair_count=settings.min_pair_count * counted.weight_unit)
-    learned = learn_merges(spans, weighted, threads=threads, on_progress=on_progress)
-    model = settings.model(learned)
-    report = training_report(model, settings, learned, counted)
-    return LearnedTokenizer(tokenizer=Tokenizer(model), report=report)
+    base = settings.base
+    encoded = spans if base is None else EncodedSpans(spans, base.tokenizer, threads)
+    learned = _learn(encoded, weighted, threads=threads, on_progress=on_progress)
+    tokenizer = Tokenizer(settings.model(learned))
+    if not isinstance(encoded, EncodedSpans) or base is None:
+        report = training_report(tokenizer.model, settings, learned, counted)
+        return LearnedTokenizer(tokenizer=tokenizer, report=report)
+    new = new_tokens(base, tokenizer, spans, threads=threads)
+    totals = BaseTotals(
+        sha256=new.base_sha256,
+        vocab_size=base.num_ids,
+        tokens=encoded.num_tokens,
+        unreachable=new.unreachable,
+        unused=len(new.unused),
+    )
+    report = training_report(tokenizer.model, settings, learned, counted, base=totals)
+    return LearnedTokenizer(tokenizer=tokenizer, report=report, base=base, new_tokens=new)
 
 
 def learn(
@@ -253,6 +308,7 @@ def learn(
     special_tokens: Sequence[str] = SPECIAL_TOKENS,
     min_pair_count: int = 1,
     max_token_bytes: int | None = None,
+    base: Tokenizer | None = None,
     num_threads: int | None = None,
     on_progress: "Callable[[MergeProgress], None] | None" = None,
 ) -> LearnedTokenizer:
@@ -266,6 +322,9 @@ def learn(
         special_tokens: names of special tokens; text never produces their ids.
         min_pair_count: a pair with a lower count is not merged.
         max_token_bytes: the longest token in bytes; None: no limit.
+        base: a tokenizer of byte-level BPE that is continued: its ids, its special tokens and the
+            priority of its merges stay the same, and new tokens have the ids after its last one.
+            The texts must have been counted with its pattern, `special_tokens` is not used.
         num_threads: the number of threads; None: all cores, but one inside a Ray worker. The
             result does not depend on it.
         on_progress: called about every 1% of the merges; an exception in it ends the call.
@@ -279,7 +338,8 @@ def learn(
 
     Raises:
         VocabularySizeError: The size is too small for 256 bytes and the special tokens.
-        TokenizerError: Another number is out of its range, or a special token occurs twice.
+        TokenizerError: Another number is out of its range, a special token occurs twice, or the
+            base cannot be continued or has another pattern.
         CountOverflowError: The count of a pair would exceed 2**64 - 1.
     """
     settings = TrainSettings(
@@ -287,6 +347,7 @@ def learn(
         special_tokens=special_tokens,
         min_pair_count=min_pair_count,
         max_token_bytes=max_token_bytes,
+        base=None if base is None else base_of(base),
     )
     on_merges = None if on_progress is None else _timed(on_progress)
     return learn_counts(counts, settings, threads=num_threads, on_progress=on_merges)
@@ -301,6 +362,8 @@ def learn_counts(
 ) -> LearnedTokenizer:
     """Learn as `learn` does, with the pattern of the counts."""
     num_threads = checked_threads(threads)
+    if settings.base is not None:
+        check_same_pattern(settings.base, counts.pattern)
     _, data, offsets, numbers = counts.run()
     learned = train_tokenizer(
         [(data, offsets, numbers)],
@@ -313,7 +376,9 @@ def learn_counts(
     return learned
 
 
-def learn_model(texts: "Texts", settings: TrainSettings, *, threads: int | None) -> Model:
+def learn_model(
+    texts: "Texts", settings: TrainSettings, *, threads: int | None
+) -> Model | FileModel:
     """Learn a model of `vocab_size` ids from texts, or of fewer ids if no pair is left.
 
     Raises:
@@ -322,7 +387,9 @@ def learn_model(texts: "Texts", settings: TrainSettings, *, threads: int | None)
         TypeError: `texts` is a single text, or contains something that is not a text.
     """
     num_threads = checked_threads(threads)
-    counts = count_spans(texts, pattern=settings.pattern, threads=num_threads)
+    base = settings.base
+    pattern = settings.pattern if base is None else base.count_pattern
+    counts = count_spans(texts, pattern=pattern, threads=num_threads)
     _, data, offsets, numbers = counts.sorted_run(threads=num_threads)
     learned = learn_merges([(data, offsets, numbers)], settings, threads=num_threads)
     model = settings.model(learned)
@@ -331,14 +398,14 @@ def learn_model(texts: "Texts", settings: TrainSettings, *, threads: int | None)
 
 
 def count_spans(texts: "Texts", *, pattern: str, threads: int) -> _core.SpanCounts:
-    """Count the spans of texts; `pattern` is a regular expression.
+    """Count the spans of texts; `pattern` is as in a count file.
 
     Raises:
         PatternError: The pattern cannot be compiled.
         SplitError: The regex engine gave up on a text.
         TypeError: `texts` is a single text, or contains something that is not a text.
     """
-    counts = _core.SpanCounts(pattern)
+    counts = new_counter(pattern, gaps="spans")
     for batch in batches_of(texts):
         counts.update(batch.data, batch.offsets, threads=threads)
     return counts

@@ -52,7 +52,9 @@ class Vocabulary:
 
     @property
     def merges(self) -> list[tuple[int, int]]:
-        """The pair of each merge, in order; merge k makes id 256 + k.
+        """The pair of ids of each merge, in order; merge k makes id 256 + k.
+
+        The merges of a continued tokenizer make the ids that follow its special tokens.
 
         Empty if a file of another tool defines the tokenizer.
         """
@@ -278,12 +280,12 @@ class Vocabulary:
     def _decoder(self) -> _core.Decoder | TextDecoder:
         """The table of spellings, which is built only when many ids are decoded, or a library."""
         model = self.model
-        if isinstance(model, Model):
+        if isinstance(model, Model) and not model.continuations:
             names = [(number, name) for name, number in model.special_tokens.items()]
             return _core.Decoder(model.merge_array, names, byte_order=model.core_byte_order)
-        if model.description.file == SENTENCEPIECE_FILE:
+        if isinstance(model, FileModel) and model.description.file == SENTENCEPIECE_FILE:
             return PieceDecoder(model)
-        if model.tables is None:
+        if isinstance(model, FileModel) and model.tables is None:
             return engine_of(model)
         tokens = as_documents([*self._spelling.values()])
         numbers = np.array([*self._spelling], dtype=np.uint32)

@@ -9,7 +9,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from nanotok_ray.errors import SplitError, TokenizerError
-from nanotok_ray.tokenizer import FileModel, Model, Tokenizer, TokenizersEngine, engine_of
+from nanotok_ray.tokenizer import (
+    NUM_BYTES,
+    FileModel,
+    Model,
+    Tokenizer,
+    TokenizersEngine,
+    engine_of,
+)
 
 if TYPE_CHECKING:
     import tiktoken
@@ -172,10 +179,11 @@ class TiktokenCrossCheck:
     def _is_learned(self) -> bool:
         if isinstance(self._model, FileModel):
             return True  # its ranks are tiktoken's own rule
-        ranks, tokens = self._model.ranks(), self._model.tokens
+        ranks, tokens = self._model.ranks(), self._model.text_tokens
+        numbers = self._model.token_ids[NUM_BYTES:]
         return all(
             _parts(tokens[number], ranks, below=number) == [tokens[left], tokens[right]]
-            for number, (left, right) in enumerate(self._model.merges, start=256)
+            for number, (left, right) in zip(numbers, self._model.merges, strict=True)
         )
 
 

@@ -189,7 +189,7 @@ class Usage:
     def unused(self) -> list[int]:
         """The unused ids, single bytes included."""
         numbers: list[int] = np.flatnonzero(self.counts == 0).tolist()
-        return numbers
+        return [number for number in numbers if self.vocabulary.tokens[number]]
 
     @property
     def unused_merged(self) -> list[int]:
@@ -237,7 +237,7 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
     }
     if not (left.num_bytes and right.num_bytes):
         return Overlap(**numbers, equal_merges=None, left=None, right=None)
-    mine, theirs = left.tokens[left.num_bytes :], right.tokens[right.num_bytes :]
+    mine, theirs = ([one.tokens[number] for number in one.merged] for one in (left, right))
     if left.pairs is None or right.pairs is None:
         equal = _equal_start(mine, theirs)
     else:
@@ -252,7 +252,7 @@ def overlap_of(left: Vocabulary, right: Vocabulary) -> Overlap:
 
 def _bytes_of_pairs(vocabulary: Vocabulary) -> Iterator[tuple[bytes, bytes]]:
     """Yield the bytes of both parts of each merge, since the ids of single bytes can differ."""
-    for first, second in vocabulary.pairs or ():
+    for first, second in (vocabulary.pairs or {}).values():
         yield vocabulary.tokens[first], vocabulary.tokens[second]
 
 

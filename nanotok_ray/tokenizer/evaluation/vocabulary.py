@@ -1,6 +1,7 @@
 r"""The vocabulary of a tokenizer: tokens in the order of their ids, their lengths and merges."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -48,18 +49,26 @@ class Vocabulary:
     """The number of tokens at the beginning that are single bytes, which merges follow; 0: the
     vocabulary has no merges.
     """
-    pairs: tuple[tuple[int, int], ...] | None = None
-    """The pair of each merge; None: unknown."""
+    pairs: Mapping[int, tuple[int, int]] | None = None
+    """The pair that is merged to each id, in the order of the merges; None: unknown."""
     special_tokens: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Self":
         """Return the vocabulary of a tokenizer."""
         model, special = tokenizer.model, tokenizer.special_tokens
+        texts = model.text_tokens
+        size = model.num_ids if isinstance(model, FileModel) else model.token_ids[-1] + 1
+        tokens = tuple(texts.get(number, b"") for number in range(size))
         if isinstance(model, FileModel):
-            tokens = tuple(model.text_tokens.get(number, b"") for number in range(model.num_ids))
             return cls(tokens=tokens, num_bytes=0, special_tokens=special)
-        return cls(tokens=model.tokens, pairs=model.merges, special_tokens=special)
+        pairs = dict(zip(model.token_ids[NUM_BYTES:], model.merges, strict=True))
+        return cls(tokens=tokens, pairs=pairs, special_tokens=special)
+
+    @cached_property
+    def merged(self) -> list[int]:
+        """The ids of tokens of text after the bytes, which are those of the merges if known."""
+        return [n for n, token in enumerate(self.tokens) if token and n >= self.num_bytes]
 
     @cached_property
     def length_counts(self) -> dict[int, int]:
@@ -102,15 +111,14 @@ class Vocabulary:
         if not 0 <= number < len(self.tokens):
             highest = max([len(self.tokens) - 1, *self.special_tokens.values()])
             raise TokenizerError(f"there is no id {number}: the ids are 0 to {highest}")
-        pairs = self.pairs or ()
+        pairs = self.pairs or {}
         is_merged = number >= self.num_bytes
-        merge = number - self.num_bytes if is_merged else None
-        users = [self.num_bytes + at for at, pair in enumerate(pairs) if number in pair]
+        users = [user for user, pair in pairs.items() if number in pair]
         return TokenView(
             id=number,
             token=self.tokens[number],
-            merge=merge,
-            pair=None if merge is None or not pairs else pairs[merge],
+            merge=bisect_left(self.merged, number) if is_merged else None,
+            pair=pairs.get(number),
             parts_of=tuple(users),
         )
 

@@ -14,6 +14,7 @@ from nanotok_ray.tokenizer.foreign.content import (
     of_description,
     of_encoding,
 )
+from nanotok_ray.tokenizer.foreign.continued import check_continuable, continued_file
 from nanotok_ray.tokenizer.foreign.families import FAMILIES
 from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file, pattern_of
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle, pickled_state
@@ -25,6 +26,8 @@ __all__ = [
     "Given",
     "SpecialTokens",
     "TokenizerFile",
+    "check_continuable",
+    "continued_file",
     "from_encoding",
     "from_huggingface_file",
     "from_object",

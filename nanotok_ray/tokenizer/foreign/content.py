@@ -127,11 +127,7 @@ def of_description(
         CorruptOutputError: The file is another one, or is not what the description says.
         TokenizerError: The file is damaged, or the package that it needs is missing.
     """
-    file = TokenizerFile(name=name, data=data, beside=beside)
-    given = Given()
-    if description.file == RANK_FILE:
-        given = Given(pattern=description.pattern, special_tokens=description.special_tokens)
-    opened = _of_kind(description.file, file, given)
+    opened = of_kind(description, data, name=name, beside=beside)
     tables = opened.tables if description.engine == "core" else None
     same = opened.description.sha256 == description.sha256
     if not same or (tables is None) == (description.engine == "core"):
@@ -192,19 +188,23 @@ def of_encoding(encoding: Any) -> Model | FileModel:  # noqa: ANN401 - an object
         )
 
 
-def _of_kind(kind: str, file: TokenizerFile, given: Given) -> FileModel:
-    """Return the tokenizer of a file of a known kind, even if a `Model` could represent it."""
-    if kind == RANK_FILE:
-        assert given.pattern is not None, "the description of ranks has a pattern"
-        return _file_of_ranks(
-            ranks_of_file(file.data, name=file.name), file.data, name=file.name, given=given
-        )
-    if kind == SENTENCEPIECE_FILE:
-        return from_sentencepiece(file.data, name=file.name, beside=file.beside)
-    contents = parsed_object(file.data, name=file.name)
-    if kind == HUGGING_FACE_FILE:
-        return from_tokenizer_json(contents, file.data, name=file.name, beside=file.beside)
-    return from_tekken(contents, file.data, name=file.name)
+def of_kind(
+    description: Description, data: bytes, *, name: str, beside: Mapping[str, bytes]
+) -> FileModel:
+    """Return the tokenizer of a file of the kind of a description, even if a `Model` could hold it.
+
+    Raises:
+        TokenizerError: The file is damaged, or the package that it needs is missing.
+    """
+    if description.file == RANK_FILE:
+        given = Given(pattern=description.pattern, special_tokens=description.special_tokens)
+        return _file_of_ranks(ranks_of_file(data, name=name), data, name=name, given=given)
+    if description.file == SENTENCEPIECE_FILE:
+        return from_sentencepiece(data, name=name, beside=beside)
+    contents = parsed_object(data, name=name)
+    if description.file == HUGGING_FACE_FILE:
+        return from_tokenizer_json(contents, data, name=name, beside=beside)
+    return from_tekken(contents, data, name=name)
 
 
 def _of_ranks(data: bytes, *, name: str, given: Given) -> Model | FileModel:
