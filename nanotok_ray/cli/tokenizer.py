@@ -84,6 +84,12 @@ training_options = options(
     ),
     also_option,
     click.option(
+        "--base",
+        type=PATH,
+        metavar="TOKENIZER",
+        help="Tokenizer of byte-level BPE to continue: its ids stay, new ones follow.",
+    ),
+    click.option(
         "--special-token",
         "special_tokens",
         metavar="NAME",
@@ -127,6 +133,7 @@ nanotok tokenizer train --vocab-size 8000 --output my_tokenizer.tiktoken corpus.
 nanotok tokenizer train --vocab-size 32768 --output my_tokenizer --document-per-file books/*.txt
 nanotok tokenizer train --vocab-size 50000 --output tokenizer.json --column body --pattern gpt4 \\
     --special-token '<|bos|>' --special-token '<|eos|>' a.jsonl.gz s3://bucket/b.jsonl
+nanotok tokenizer train --base qwen/tokenizer.json --vocab-size 155000 --output longer mine/*.txt
 """
 )
 @click.argument("files", type=PATH, nargs=-1, required=True, metavar="FILES...")
@@ -156,6 +163,10 @@ def train(arguments: Arguments) -> int:
     *.tiktoken (ranks, without the pattern and special tokens), *.json (tokenizer.json of Hugging
     Face) or *.txt (readable, the format of nanotok_ray). --also writes smaller tokenizers beside
     it, such as my_tokenizer-4096. Files of another tokenizer are not overwritten without --force.
+
+    With --base, the tokens of another tokenizer come first, with their ids, its split pattern and
+    its special tokens. The folder then has new_tokens.json too: the ids of each new token in the
+    base, from which a model can initialize its embedding.
     """
     from nanotok_ray.cli.tokenizer_train import run_train
 

@@ -22,11 +22,15 @@ from nanotok_ray.tokenizer import (
     NUM_BYTES,
     OR_FORCE,
     WITHOUT_SPECIAL_TOKENS,
+    Base,
+    FileModel,
     LearnedTokenizer,
     Tokenizer,
     TrainSettings,
+    base_of,
     check_free,
     file_suffix,
+    files_of_others,
     files_there,
     learn_counts,
     open_tokenizer,
@@ -51,6 +55,8 @@ def run_train(arguments: "Arguments") -> int:
     """
     settings = _settings(arguments)
     pattern = SPLIT_PATTERN if arguments.pattern is None else arguments.pattern
+    if settings.base is not None:
+        pattern = settings.base.count_pattern
     SpanCounts(pattern)  # refuse an invalid pattern before files are opened
     _check_existing(arguments, settings, pattern)
     start = time.perf_counter()
@@ -158,25 +164,51 @@ def _settings(arguments: "Arguments") -> TrainSettings:
     """Return the settings of learning, checked before anything is read.
 
     Raises:
-        VocabularySizeError: The size is too small for 256 bytes and the special tokens.
-        TokenizerError: A special token occurs twice, or the output cannot hold one.
+        VocabularySizeError: The size is too small for 256 bytes and the special tokens, or for the
+            base.
+        TokenizerError: A special token occurs twice, or the output cannot hold one; or the base
+            cannot be continued.
     """
-    special_tokens = _special_tokens(arguments)
-    _check_size("--vocab-size is", arguments.vocab_size, special_tokens)
+    base = _base(arguments)
+    special_tokens = () if base is not None else _special_tokens(arguments)
+    if base is None:
+        _check_size("--vocab-size is", arguments.vocab_size, special_tokens)
     settings = TrainSettings(
         vocab_size=arguments.vocab_size,
         special_tokens=special_tokens,
         min_pair_count=arguments.min_pair_count,
         max_token_bytes=arguments.max_token_bytes,
+        base=base,
     )
     for size in arguments.also or ():
-        _check_size("--also has", size, special_tokens)
+        if base is None:
+            _check_size("--also has", size, special_tokens)
+        elif size <= base.num_ids:
+            raise VocabularySizeError(f"--also has {size}: the base has {base.num_ids} ids already")
         if size > settings.vocab_size:
             raise TokenizerError(
                 f"--also has {size}, which is more than --vocab-size {settings.vocab_size}; learn "
                 "the largest tokenizer, and name smaller ones with --also"
             )
     return settings
+
+
+def _base(arguments: "Arguments") -> Base | None:
+    """Return the tokenizer to continue, which has a pattern and special tokens of its own."""
+    if arguments.base is None:
+        return None
+    given = {
+        "--pattern": arguments.pattern,
+        "--special-token": arguments.special_tokens,
+        "--no-special-tokens": arguments.no_special_tokens,
+    }
+    for option, value in given.items():
+        if value:
+            raise TokenizerError(f"{option} is set, but --base has its own; omit {option}")
+    base = base_of(open_tokenizer(arguments.base))
+    if isinstance(base.tokenizer.model, FileModel):
+        files_of_others(base.tokenizer.model, arguments.output)  # refuses a single file
+    return base
 
 
 def _special_tokens(arguments: "Arguments") -> Sequence[str]:
@@ -225,8 +257,7 @@ def _check_existing(arguments: "Arguments", settings: TrainSettings, pattern: st
         if (
             existing is None
             or existing.get_vocab_size() != size
-            or set(existing.special_tokens) != set(settings.special_tokens)
-            or (pattern is not None and existing.pattern != resolve_pattern(pattern))
+            or not _is_alike(existing, settings, pattern)
         ):
             raise TokenizerError(
                 f"{output} already exists and contains another tokenizer or other data "
@@ -236,6 +267,15 @@ def _check_existing(arguments: "Arguments", settings: TrainSettings, pattern: st
             f"{output} already exists; if the learned tokenizer differs, this command will fail "
             "and not overwrite it; pass --force to overwrite it"
         )
+
+
+def _is_alike(existing: Tokenizer, settings: TrainSettings, pattern: str | None) -> bool:
+    """Return whether a tokenizer has the special tokens and the pattern of the settings."""
+    if settings.base is not None:
+        return existing.special_tokens == settings.base.tokenizer.special_tokens
+    if set(existing.special_tokens) != set(settings.special_tokens):
+        return False
+    return pattern is None or existing.pattern == resolve_pattern(pattern)
 
 
 def _learn(

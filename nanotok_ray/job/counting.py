@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nanotok_ray import _core
 from nanotok_ray.counts import CountSettings, resolve_pattern
-from nanotok_ray.errors import PlanError
+from nanotok_ray.errors import PlanError, VocabularySizeError
 from nanotok_ray.formats import CountRecord, MergeRecord, SumRecord, key_of
 from nanotok_ray.job.bad_documents import give_up_after, slice_rules
 from nanotok_ray.job.events import Note
@@ -21,6 +21,7 @@ from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
 from nanotok_ray.shards import Record, Results, StoredRecords
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
+from nanotok_ray.tokenizer import Base, Tokenizer, TrainSettings, base_of, open_tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,6 +40,8 @@ class Training:
     slices: tuple[Slice, ...]
     settings: CountSettings
     """Settings for sources whose texts contain no special tokens."""
+    base: Base | None = None
+    """The tokenizer that learning continues."""
     reused_key: str | None = None
     """The key of an existing tokenizer that was learned by the same rules from other inputs and is
     kept; None if the tokenizer is learned from these inputs."""
@@ -74,16 +77,41 @@ class Training:
     @property
     def _rules(self) -> dict[str, Any]:
         recipe = self.recipe.tokenizer
+        base = {} if self.base is None else {"base": self.base.tokenizer.sha256}
         return {
             "format": LEARN_FORMAT,
+            **base,
             "max_chars": self.recipe.limits.max_chars,
-            "vocab_size": recipe.vocab_size,
+            "vocab_size": self.train_settings.vocab_size,
             "special_tokens": list(recipe.learned_special_tokens),
             "min_pair_count": recipe.min_pair_count,
             "max_token_bytes": recipe.max_token_bytes,
             "min_count": recipe.min_count,
             "weights": {source.name: source.weight for source in counted_sources(self.recipe)},
         }
+
+    @property
+    def train_settings(self) -> TrainSettings:
+        """The settings of learning, without the weights of sources."""
+        recipe, base = self.recipe.tokenizer, self.base
+        size = recipe.vocab_size
+        if base is not None and recipe.add is not None:
+            size = base.num_ids + recipe.add
+        return TrainSettings(
+            vocab_size=size,
+            pattern=self.settings.pattern,
+            special_tokens=recipe.learned_special_tokens,
+            min_pair_count=recipe.min_pair_count,
+            max_token_bytes=recipe.max_token_bytes,
+            base=base,
+        )
+
+    def sizes_not_reached(self, tokenizer: Tokenizer) -> list[int]:
+        """Return the vocabulary sizes of the recipe that are above that of a learned tokenizer."""
+        recipe = self.recipe.tokenizer
+        reached = tokenizer.get_vocab_size() - len(recipe.extend)
+        sizes = (self.train_settings.vocab_size, *recipe.also)
+        return sorted(size for size in sizes if size > reached)
 
     def settings_of(self, slice_: Slice) -> CountSettings:
         """Return the settings of a slice, which count its texts as they will be encoded."""
@@ -118,6 +146,8 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
     Raises:
         PlanError: The plan has no slice to count.
         PatternError: The pattern cannot be compiled.
+        TokenizerError: The base cannot be opened or continued, or has as many ids as requested.
+        RecipeError: The base lacks a special token of a source.
     """
     counted = {source.name for source in counted_sources(recipe)}
     slices = tuple(slice_ for slice_ in plan.slices(split="train") if slice_.source in counted)
@@ -126,15 +156,39 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
             "no train split to learn a tokenizer from: name a source of kind text (or with "
             "count = true) that has train files, or an existing tokenizer as tokenizer.path"
         )
-    pattern = resolve_pattern(recipe.tokenizer.pattern)
-    _core.Splitter(pattern)  # raises for a bad pattern before any task does
+    base = None if recipe.tokenizer.base is None else base_of(open_tokenizer(recipe.tokenizer.base))
+    if base is None:
+        pattern = resolve_pattern(recipe.tokenizer.pattern)
+        _core.Splitter(pattern)  # raises for a bad pattern before any task does
+    else:
+        pattern = base.count_pattern
     settings = CountSettings(
         pattern=pattern,
         gaps=recipe.tokenizer.gaps,
         doc_cap=recipe.limits.doc_cap,
         max_document_bytes=recipe.limits.max_document_bytes,
     )
-    return Training(recipe=recipe, slices=slices, settings=settings)
+    training = Training(recipe=recipe, slices=slices, settings=settings, base=base)
+    _check_sizes(training)
+    return training
+
+
+def _check_sizes(training: Training) -> None:
+    """Check the vocabulary sizes before anything is counted.
+
+    Raises:
+        VocabularySizeError: A size is not larger than that of the base.
+    """
+    base = training.base
+    size = training.train_settings.vocab_size  # which is checked
+    if base is None:
+        return
+    for also in training.recipe.tokenizer.also:
+        if not base.num_ids < also <= size:
+            raise VocabularySizeError(
+                f"tokenizer.also has {also}: between {base.num_ids}, the ids of tokenizer.base, "
+                f"and {size} are possible"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -230,7 +230,7 @@ def decide(
         NanotokError: The error that the job itself would raise before it starts.
     """
     if command == "prepare":
-        check_special_tokens(recipe)
+        check_special_tokens(recipe, None)
         layouts_of(recipe)
     out = Folder(recipe.output.path)
     frozen = frozen_bytes(out)
@@ -240,7 +240,10 @@ def decide(
     training = None
     if command == "train" or (command == "prepare" and recipe.tokenizer.path is None):
         relearn = relearn or command == "train"
-        learned = LearnedOutput.find(training_of(recipe, plan), out, relearn=relearn)
+        wanted = training_of(recipe, plan)
+        if command == "prepare":
+            check_special_tokens(recipe, wanted)
+        learned = LearnedOutput.find(wanted, out, relearn=relearn)
         training = TrainingPlan(learned=learned, progress=CountProgress.of(learned.training))
     tokenizer = _tokenizer(recipe, out) if training is None else training.tokenizer
     tokenizing, output = None, None
@@ -378,6 +381,12 @@ def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
 
 
 def _training_notes(plan: TrainingPlan) -> Iterator[str]:
+    base, size = plan.training.base, plan.training.train_settings.vocab_size
+    if plan.tokenizer is None and base is not None:
+        yield (
+            f"learning continues {plan.training.recipe.tokenizer.base}: "
+            f"{quantity(size - base.num_ids, 'new token')} after its {base.num_ids:,} ids"
+        )
     yield from plan.learned.notes()
     if plan.training.is_of_other_inputs:
         yield STALE_TOKENIZER
@@ -433,7 +442,10 @@ def _pending_notes(announced: JobPlan) -> Iterator[str]:
     tokenizing = announced.tokenizing_with(former)
     yield from setting_changes(announced.published, tokenizing.settings)
     todo, slices = len(tokenizing.todo), len(tokenizing.stored.items)
-    max_size = recipe.tokenizer.vocab_size + len(recipe.tokenizer.extend)
+    training, size = announced.training, recipe.tokenizer.vocab_size
+    if training is not None:
+        size = training.training.train_settings.vocab_size
+    max_size = size + len(recipe.tokenizer.extend)
     if former.get_vocab_size() <= max_size and todo < slices:
         yield (
             f"the tokenizer will be relearned; if the result is identical, {todo:,} of {slices:,} "

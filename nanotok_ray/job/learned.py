@@ -11,6 +11,7 @@ from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
     LearnedTokens,
     LearnRecord,
+    NewTokens,
     StoredFile,
     TrainingReport,
     key_of,
@@ -22,6 +23,7 @@ from nanotok_ray.shards import Record, is_unchanged, read_record, write_record
 from nanotok_ray.storage import Checksums, Folder
 from nanotok_ray.tokenizer import (
     FILE_NAMES,
+    NEW_TOKENS_NAME,
     READABLE_NAME,
     REPORT_NAME,
     LearnedTokenizer,
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-_LEARNED_FILES = tuple(f"{TOKENIZER_FOLDER}/{name}" for name in (READABLE_NAME, REPORT_NAME))
+_LEARNED_FILES = tuple(
+    f"{TOKENIZER_FOLDER}/{name}" for name in (READABLE_NAME, REPORT_NAME, NEW_TOKENS_NAME)
+)
 """The files that only learning can write; the others follow from them."""
 
 
@@ -163,7 +167,7 @@ class LearnedOutput:
         """
         learned = self._learned()
         self.out.remove(f"{TOKENIZER_FOLDER}/{READABLE_NAME}")
-        learned.tokenizer.save(self.out.inside(TOKENIZER_FOLDER), overwrite=True)
+        learned.save(self.out.inside(TOKENIZER_FOLDER), overwrite=True)
         write_beside(self.training, learned, self.out)
 
     def _stored_tokenizer(self, training: Training) -> Tokenizer | None:
@@ -174,8 +178,7 @@ class LearnedOutput:
         record = self.record
         if record is None or record.value.key != training.key:
             return None
-        names = {file.name for file in record.value.files} - self.changed
-        if not names.issuperset(_LEARNED_FILES):
+        if self.changed.intersection(_LEARNED_FILES):
             return None
         tokenizer = written_tokenizer(self.out.inside(TOKENIZER_FOLDER))
         # Another tokenizer may have replaced it, for example by a recipe with tokenizer.path.
@@ -191,9 +194,17 @@ class LearnedOutput:
         assert self.tokenizer is not None
         name = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
         data, path = self.out.read_bytes(name, limit=MAX_JSON_BYTES), self.out.join(name)
-        report = load(TrainingReport, data, name=path)
-        extended = self.training.recipe.tokenizer.extend
-        return LearnedTokenizer(tokenizer=self.tokenizer, report=report, extended=extended)
+        learned = LearnedTokenizer(
+            tokenizer=self.tokenizer,
+            report=load(TrainingReport, data, name=path),
+            extended=self.training.recipe.tokenizer.extend,
+        )
+        if self.training.base is None:
+            return learned
+        name = f"{TOKENIZER_FOLDER}/{NEW_TOKENS_NAME}"
+        data, path = self.out.read_bytes(name, limit=MAX_JSON_BYTES), self.out.join(name)
+        new_tokens = load(NewTokens, data, name=path)
+        return replace(learned, base=self.training.base, new_tokens=new_tokens)
 
     def _sizes_to_record(self) -> tuple[int, ...]:
         assert self.record is not None
@@ -203,8 +214,8 @@ class LearnedOutput:
 
     def _is_there(self, size: int) -> bool:
         files = () if self.record is None else self.record.value.files
-        there = {file.name for file in files} - self.changed
-        return there.issuperset(_files_of(smaller_folder(size)))
+        own = {file.name for file in files if file.name.startswith(f"{smaller_folder(size)}/")}
+        return bool(own) and not own & self.changed
 
 
 def learn_record(out: Folder) -> Record[LearnRecord] | None:
@@ -269,7 +280,7 @@ def _write_record(
     """
     skipped = list(learned.report.skipped_slices)
     folders = [TOKENIZER_FOLDER, *map(smaller_folder, also)]
-    names = [name for folder in folders for name in _files_of(folder)]
+    names = [name for folder in folders for name in _files_of(folder) if out.exists(name)]
     tokens = training.recipe.tokenizer
     record = LearnRecord(
         stage="learn",
@@ -308,8 +319,8 @@ def _learned_size(training: Training, tokenizer: Tokenizer) -> int:
 
 
 def _files_of(folder: str) -> list[str]:
-    """Return the paths of the files of a learned tokenizer, relative to the output."""
-    return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME)]
+    """Return the paths that files of a learned tokenizer can have, relative to the output."""
+    return [f"{folder}/{name}" for name in (*FILE_NAMES, REPORT_NAME, NEW_TOKENS_NAME)]
 
 
 def existing_tokenizer(recipe: Recipe, out: Folder) -> Tokenizer | None:

@@ -54,7 +54,7 @@ from nanotok_ray.job.summary import (
     verified_files,
 )
 from nanotok_ray.job.tokenize import TokenizePlan, tokenize
-from nanotok_ray.job.training import sizes_not_reached, train
+from nanotok_ray.job.training import train
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.shards import (
     ExpectedSlice,
@@ -374,7 +374,7 @@ class _Run:
             learned = learned_summary(
                 record.value,
                 tokenizer,
-                not_reached=sizes_not_reached(self.recipe, tokenizer),
+                not_reached=training.training.sizes_not_reached(tokenizer),
                 of_other_inputs=training.training.is_of_other_inputs,
             )
         run = FinishedRun(

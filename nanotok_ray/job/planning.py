@@ -228,11 +228,18 @@ def _rates(
         return known
     measured = measured_rates(
         _texts(announced, recipe),
-        pattern=resolve_pattern(recipe.tokenizer.pattern),
+        pattern=_pattern(announced, recipe),
         tokenizer=announced.tokenizer,
         on_event=on_event,
     )
     return measured | known
+
+
+def _pattern(announced: JobPlan, recipe: Recipe) -> str:
+    """Return the pattern with which texts are counted."""
+    if announced.training is not None:
+        return announced.training.training.settings.pattern
+    return resolve_pattern(recipe.tokenizer.pattern)
 
 
 def _texts(announced: JobPlan, recipe: Recipe) -> Sequence[Slice]:

@@ -88,8 +88,13 @@ def learned_summary(
     record: LearnRecord, tokenizer: Tokenizer, *, not_reached: Sequence[int], of_other_inputs: bool
 ) -> LearnedSummary:
     """Return the summary of a learned tokenizer; the other values as in `LearnedSummary`."""
+    base = record.report.base
     return LearnedSummary(
-        merges=len(tokenizer.merges),
+        merges=(
+            len(tokenizer.merges)
+            if base is None
+            else record.report.vocab_size_reached - base.vocab_size
+        ),
         end=why_stopped(record.report),
         not_reached=tuple(not_reached),
         of_other_inputs=of_other_inputs,

@@ -14,6 +14,7 @@ from nanotok_ray.formats import (
     TemplateSettings,
 )
 from nanotok_ray.job.bad_documents import give_up_after, slice_rules
+from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import output_folder
@@ -58,14 +59,16 @@ _MAX_CHECKED = 4
 """Slices whose sample is encoded again by the installed version of a library."""
 
 
-def check_special_tokens(recipe: Recipe) -> None:
+def check_special_tokens(recipe: Recipe, training: Training | None) -> None:
     """Check that the tokenizer to be learned will have the special tokens of all sources.
 
     Raises:
         RecipeError: It will lack a special token.
     """
-    if recipe.tokenizer.path is None:
-        known = recipe.tokenizer.all_special_tokens
+    known: Collection[str] | None = recipe.tokenizer.all_special_tokens
+    if training is not None and training.base is not None:
+        known = {*training.base.tokenizer.special_tokens, *recipe.tokenizer.extend}
+    if known is not None:
         for source in recipe.sources:
             _check_source(source, known, (source.prepend, source.append))
 

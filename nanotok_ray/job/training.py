@@ -28,7 +28,6 @@ from nanotok_ray.job.reducing import (
     sum_parts,
 )
 from nanotok_ray.job.stage import format_failure
-from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import (
@@ -36,7 +35,6 @@ from nanotok_ray.tokenizer import (
     LearnedTokenizer,
     Made,
     Tokenizer,
-    TrainSettings,
     train_tokenizer,
     why_stopped,
 )
@@ -149,14 +147,7 @@ def _learn(
     threads: int,
     on_event: OnEvent,
 ) -> LearnedTokenizer:
-    recipe = training.recipe.tokenizer
-    settings = TrainSettings(
-        vocab_size=recipe.vocab_size,
-        pattern=training.settings.pattern,
-        special_tokens=recipe.learned_special_tokens,
-        min_pair_count=recipe.min_pair_count,
-        max_token_bytes=recipe.max_token_bytes,
-    )
+    settings = training.train_settings
     on_event(StageStarted(stage="learn", todo=settings.num_merges, num_done=0, num_bytes=0))
     start = time.perf_counter()
     made = 0
@@ -173,7 +164,7 @@ def _learn(
         threads=threads,
         on_progress=on_progress,
     )
-    num_merges = len(learned.tokenizer.merges)
+    num_merges = len(learned.learned.merges)
     if made < num_merges:  # learning ended before the number that was asked for
         on_progress(num_merges, settings.num_merges, None)
     size = summed.counted.sum("text_bytes")
@@ -249,12 +240,10 @@ def _notes(report: TrainingReport) -> Iterator[str]:
             "the merges differ from those that rustbpe learns from the same documents, because of "
             f"{', '.join(report.differs_from_rustbpe)}"
         )
+    if report.base is not None and report.base.unreachable:
+        yield (
+            f"{quantity(len(report.base.unreachable), 'new token')} cannot be made of the bytes of "
+            f"a span, the first has id {report.base.unreachable[0]}"
+        )
     if report.gaps:
         yield (f"the pattern left {report.gaps:,} gaps in the texts; each gap is a separate span")
-
-
-def sizes_not_reached(recipe: Recipe, tokenizer: Tokenizer) -> list[int]:
-    """Return the vocabulary sizes of a recipe that are above that of the learned tokenizer."""
-    settings = recipe.tokenizer
-    reached = tokenizer.get_vocab_size() - len(settings.extend)
-    return sorted(size for size in (settings.vocab_size, *settings.also) if size > reached)

@@ -72,6 +72,8 @@ def _smallest_size(values: _Values) -> int:
 
 @rule
 def _room(size: int, values: _Values) -> str | None:
+    if values.get("base") is not None:  # it has its own special tokens
+        return outside(size, minimum=_NUM_BYTES + 1, maximum=_MAX_VOCAB_SIZE)
     smallest = _smallest_size(values)
     if size < smallest:
         return (
@@ -84,6 +86,8 @@ def _room(size: int, values: _Values) -> str | None:
 @rule
 def _smaller_sizes(sizes: tuple[int, ...], values: _Values) -> str | None:
     max_size = values.get("vocab_size", _MAX_VOCAB_SIZE)
+    if values.get("add") is not None:
+        max_size = _MAX_VOCAB_SIZE
     for position, size in enumerate(sizes):
         if size > max_size:
             return (
@@ -139,6 +143,16 @@ _to_learn = must(
     " = {value} applies to a learned tokenizer, and tokenizer.path = {path!r} names an existing "
     "one; remove one of them, or use Tokenizer.truncated",
 )
+_without_path = must(
+    lambda _, values: values.get("path") is None,
+    " = {value!r} is continued by learning, and tokenizer.path = {path!r} is used as it is; remove "
+    "one of them",
+)
+_with_base = must(
+    lambda _, values: values.get("base", "unknown") is not None,
+    " = {value} is the number of tokens after those of tokenizer.base, which is not set; set it, "
+    "or use vocab_size",
+)
 _Presets = Annotated[Texts, AfterValidator(lambda names: expand_presets("", names))]
 _DISTINCT = rule(lambda names, _: repeated(names))
 _Count = Annotated[Size, between(1, _MAX_COUNT)]
@@ -166,6 +180,15 @@ class TokenizerRecipe(Table):
     model of the Hugging Face hub. Nothing is learned; of the keys below only extend and gaps are
     used.
     """
+    base: OrNone[
+        Annotated[TokenizerPath, not_empty("name a tokenizer, or remove the key"), _without_path]
+    ] = None
+    """Existing tokenizer of byte-level BPE, like `path`, that learning continues: its ids, special
+    tokens, pattern and merges stay, and new tokens have the ids after its last one. `vocab_size` or
+    `add` says how many.
+    """
+    add: OrNone[Annotated[Size, between(1, _MAX_VOCAB_SIZE), _with_base]] = None
+    """Number of tokens to add to `base`, in place of `vocab_size`."""
     pattern: Annotated[Text, not_empty("use the name of a pattern or a regular expression")] = (
         "nanochat"
     )
@@ -183,7 +206,9 @@ class TokenizerRecipe(Table):
     the tokenizer of `path` has already are kept.
     """
     vocab_size: Annotated[Size, _room] = 32768
-    """Number of ids: 256 bytes, merges and special tokens together."""
+    """Number of ids: 256 bytes, merges and special tokens together; or all of `base` and the new
+    tokens.
+    """
     gaps: Gaps = "spans"
     """Text that the pattern does not match: `spans` makes spans of it, `error` refuses it."""
     min_pair_count: _Count = 1
@@ -200,17 +225,22 @@ class TokenizerRecipe(Table):
 
     @property
     def num_merges(self) -> int:
-        """Number of merges to learn."""
+        """Number of merges to learn without a base."""
         return self.vocab_size - _NUM_BYTES - len(self.learned_special_tokens)
 
     @property
     def learned_special_tokens(self) -> tuple[str, ...]:
-        """The special tokens that are part of `vocab_size`, in the order of their ids."""
-        return self.special_tokens + self.extra_special_tokens
+        """The special tokens that are part of `vocab_size`, in the order of their ids.
+
+        None with a base, which has its own.
+        """
+        return () if self.base is not None else self.special_tokens + self.extra_special_tokens
 
     @property
-    def all_special_tokens(self) -> tuple[str, ...]:
-        """The special tokens of a learned tokenizer, in the order of their ids."""
+    def all_special_tokens(self) -> tuple[str, ...] | None:
+        """The special tokens of the tokenizer in the order of their ids; None: those of a file."""
+        if self.path is not None or self.base is not None:
+            return None
         return self.learned_special_tokens + self.extend
 
 
@@ -411,8 +441,10 @@ def _problems_together(
             yield Problem(("source", index, "name"), message)
     if tokenizer is None or tokenizer.path is not None:
         return
+    if tokenizer.base is not None:
+        yield from _contradictions_to_base(tokenizer)
     for index, source in enumerate(sources):
-        if source is not None:
+        if source is not None and tokenizer.all_special_tokens is not None:
             yield from _unknown_tokens(source, index, tokenizer.all_special_tokens)
     counted = {
         index: source for index, source in enumerate(sources) if source is None or source.count
@@ -425,6 +457,26 @@ def _problems_together(
         yield Problem(("source",), message)
     known = {index: source for index, source in counted.items() if source is not None}
     yield from _wrong_shares(known, complete=len(known) == len(counted))
+
+
+def _contradictions_to_base(tokenizer: TokenizerRecipe) -> Iterator[Problem]:
+    """Yield problems of the size, and of what a base has itself."""
+    fields = TokenizerRecipe.model_fields
+    names_size = "vocab_size" in tokenizer.model_fields_set
+    has_both = tokenizer.add is not None and tokenizer.vocab_size != fields["vocab_size"].default
+    if has_both or not (names_size or tokenizer.add):
+        message = (
+            f"tokenizer.base = {tokenizer.base!r} needs either vocab_size, larger than that of the "
+            "base, or add, the number of new tokens, such as add = 4096"
+        )
+        yield Problem(("tokenizer", "base"), message)
+    for key in ("pattern", "special_tokens", "extra_special_tokens"):
+        if getattr(tokenizer, key) != fields[key].default:
+            message = (
+                f"tokenizer.{key} is set, but tokenizer.base = {tokenizer.base!r} has its own; "
+                "remove it; tokenizer.extend adds special tokens"
+            )
+            yield Problem(("tokenizer", key), message)
 
 
 def _unknown_tokens(source: SourceRecipe, index: int, known: tuple[str, ...]) -> Iterator[Problem]:

@@ -10,10 +10,12 @@ from nanotok_ray import lazy_attributes
 
 if TYPE_CHECKING:
     from nanotok_ray.recipe import SPECIAL_TOKENS
+    from nanotok_ray.tokenizer.base import Base, base_of
     from nanotok_ray.tokenizer.engines import TokenizersEngine, engine_of
     from nanotok_ray.tokenizer.file_model import FileModel
     from nanotok_ray.tokenizer.folder import (
         FILE_NAMES,
+        NEW_TOKENS_NAME,
         READABLE_NAME,
         default_folder,
         differing_files,
@@ -92,7 +94,11 @@ else:
             "special_tokens": "SPECIAL_TOKENS",
             "engines": "TokenizersEngine engine_of",
             "file_model": "FileModel",
-            "folder": "FILE_NAMES READABLE_NAME default_folder differing_files save_for_nanochat",
+            "base": "Base base_of",
+            "folder": (
+                "FILE_NAMES NEW_TOKENS_NAME READABLE_NAME default_folder differing_files "
+                "save_for_nanochat"
+            ),
             "model": "IdTable Model NUM_BYTES make_model",
             "opened": "RANKS expected_tokenizer open_tokenizer path_and_pattern written_tokenizer",
             "output": (
@@ -118,6 +124,7 @@ __all__ = [
     "BELOW_MIN_PAIR_COUNT",
     "CHAT_TEMPLATE",
     "FILE_NAMES",
+    "NEW_TOKENS_NAME",
     "NO_PAIR_LEFT",
     "NUM_BYTES",
     "OR_FORCE",
@@ -127,6 +134,7 @@ __all__ = [
     "REPORT_NAME",
     "SPECIAL_TOKENS",
     "WITHOUT_SPECIAL_TOKENS",
+    "Base",
     "FileModel",
     "IdTable",
     "Learned",
@@ -138,6 +146,7 @@ __all__ = [
     "Tokenizer",
     "TokenizersEngine",
     "TrainSettings",
+    "base_of",
     "char_offsets",
     "check_free",
     "count_spans",

@@ -100,6 +100,9 @@ OF_NANOCHAT = (_PICKLE, "token_bytes.pt")
 REPORT_NAME = "report.json"
 """The report of learning, beside the files of the tokenizer."""
 
+NEW_TOKENS_NAME = "new_tokens.json"
+"""The tokens that a continued tokenizer has beyond its base, beside its files."""
+
 _OF_HUGGING_FACE = (".json", ".jinja")
 
 _READ: Final = (READABLE_NAME, HUGGING_FACE_FILE, _PICKLE, TEKKEN_FILE, SENTENCEPIECE_FILE)
@@ -166,16 +169,21 @@ def _contents(model: Model | FileModel) -> dict[str, bytes]:
 
 
 def _remove_foreign_report(target: Folder, model: Model | FileModel) -> None:
-    """Remove a training report of other merges; keep a file that is not such a report."""
+    """Remove a training report of other merges, and the new tokens beside it.
+
+    A file that is not such a report is kept.
+    """
     try:
         report = json.loads(target.read_bytes(REPORT_NAME, limit=MAX_JSON_BYTES))
-        form, merges = report["format"], report["merges"]
-        pairs = list(zip(merges["left"], merges["right"], strict=True))
+        form, columns = report["format"], report["merges"]
+        pairs = list(zip(columns["left"], columns["right"], strict=True))
     except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return
-    known = list(model.merges) if isinstance(model, Model) else None
-    if str(form).startswith("nanotok-report ") and pairs != known:
+    merges = model.merges if isinstance(model, Model) else ()
+    last = merges[max(0, len(merges) - len(pairs)) :]
+    if str(form).startswith("nanotok-report ") and pairs != [*last]:
         target.remove(REPORT_NAME)
+        target.remove(NEW_TOKENS_NAME)
 
 
 def differing_files(model: Model | FileModel, folder: str | os.PathLike[str]) -> list[str]:

@@ -346,9 +346,7 @@ def _check_merges(
     for number, pair in enumerate(merges):
         limit = token_ids[NUM_BYTES + number]
         if not all(0 <= part < limit and part not in gaps for part in pair):
-            raise TokenizerError(
-                f"merge {number} of {pair} must join two ids of text below {limit}"
-            )
+            raise TokenizerError(f"merge {number} of {pair} must join two ids below {limit}")
         if seen.setdefault(pair, number) != number:
             raise TokenizerError(f"merge {number} repeats merge {seen[pair]}: {pair}")
 

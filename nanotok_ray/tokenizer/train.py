@@ -26,6 +26,7 @@ from nanotok_ray.tokenizer.base import (
     new_tokens,
 )
 from nanotok_ray.tokenizer.file_model import FileModel
+from nanotok_ray.tokenizer.folder import NEW_TOKENS_NAME
 from nanotok_ray.tokenizer.model import (
     MAX_ID,
     NUM_BYTES,
@@ -59,9 +60,6 @@ OnMerges = Callable[[int, int, Made | None], None]
 
 SHORTEST = 2
 """Bytes of the shortest token that a merge makes."""
-
-NEW_TOKENS_NAME = "new_tokens.json"
-"""The tokens that a continued tokenizer has beyond its base."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -165,6 +165,10 @@ def _check_paths(path: str, tables: Tables, variables: Mapping[str, str]) -> Non
             )
 
 
+_TOKENIZERS = (("tokenizer", "path"), ("tokenizer", "base"))
+"""The tables and keys of tokenizers."""
+
+
 def _paths(tables: Tables) -> Iterator[tuple[str, str]]:
     """Yield all strings of a validated recipe that are paths, with their keys."""
     for source in tables.get("source", []):
@@ -174,11 +178,9 @@ def _paths(tables: Tables) -> Iterator[tuple[str, str]]:
         for key in ("template", "training_template"):
             if str(source.get(key, "")).endswith(".jinja"):
                 yield f"source.{source['name']}.{key}", source[key]
-    for key in ("path", "work"):
-        if key in tables["output"]:
-            yield f"output.{key}", tables["output"][key]
-    if (tokenizer := tables.get("tokenizer", {}).get("path", "none")) != "none":
-        yield "tokenizer.path", tokenizer
+    for table, key in (("output", "path"), ("output", "work"), *_TOKENIZERS):
+        if (path := tables.get(table, {}).get(key, "none")) != "none":
+            yield f"{table}.{key}", path
 
 
 def _notes(

@@ -21,7 +21,9 @@ def opened_recipe(path: str, overrides: Sequence[str]) -> tuple[CheckResult, Rec
     except NanotokError as error:
         advice = "fix it; docs/recipes.md lists every key"
         return failure(name, str(error), advice), None
-    text = f"{path}: {quantity(len(recipe.sources), 'source')}, {recipe.tokenizer.vocab_size:,} ids"
+    size = recipe.tokenizer.vocab_size if recipe.tokenizer.add is None else recipe.tokenizer.add
+    ids = "ids" if recipe.tokenizer.add is None else "new ids"
+    text = f"{path}: {quantity(len(recipe.sources), 'source')}, {size:,} {ids}"
     return passed(name, text), recipe
 
 
@@ -32,8 +34,9 @@ def check_inputs(recipe: Recipe) -> Iterator[CheckResult]:
         yield _check_source(source, recipe, sizes)
     if len(sizes) == len(recipe.sources):
         yield from check_space(recipe, sizes)
-    if recipe.tokenizer.path is not None:
-        yield _check_tokenizer(recipe.tokenizer.path)
+    for key, path in (("path", recipe.tokenizer.path), ("base", recipe.tokenizer.base)):
+        if path is not None:
+            yield _check_tokenizer(path, key=key)
 
 
 def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -> CheckResult:
@@ -59,14 +62,14 @@ def _check_source(source: SourceRecipe, recipe: Recipe, sizes: dict[str, int]) -
     return passed(name, text)
 
 
-def _check_tokenizer(path: str) -> CheckResult:
+def _check_tokenizer(path: str, *, key: str) -> CheckResult:
     from nanotok_ray.tokenizer import open_tokenizer  # noqa: PLC0415 - slow to import
 
     name = "tokenizer"
     try:
         tokenizer = open_tokenizer(path)
     except (NanotokError, OSError) as error:
-        advice = "fix tokenizer.path in the recipe"
+        advice = f"fix tokenizer.{key} in the recipe"
         return failure(name, str(error), advice)
     found = f"{path}: {tokenizer.get_vocab_size():,} ids"
     if tokenizer.engine_version is None:
