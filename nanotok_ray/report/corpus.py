@@ -134,8 +134,8 @@ def lengths_of(shards: Mapping[str, Shards]) -> Lengths:
     return Lengths({name: np.concatenate(by_source[name]) for name in names}, documents)
 
 
-def use_of(shards: Shards, *, num_ids: int) -> _Numbers:
-    """Return the counts of the ids of a sample, of shape (num_ids,).
+def use_of(shards: Shards, *, num_ids: int) -> dict[str, _Numbers]:
+    """Return the counts of the ids of a sample of each source, of shape (num_ids,).
 
     Raises:
         CorruptOutputError: A file contradicts the manifest.
@@ -143,9 +143,9 @@ def use_of(shards: Shards, *, num_ids: int) -> _Numbers:
     chosen = _chosen(shards)
     limit = MAX_READ if is_local(shards.files.url) else MAX_REMOTE_READ
     entries = chosen[:: max(-(-len(chosen) // limit), 1)]
-    counts = np.zeros(num_ids, dtype=np.int64)
-    for use in _read_entries(shards, entries, partial(_use_in, num_ids=num_ids)):
-        counts += use
+    counts: dict[str, _Numbers] = {}
+    for source, use in _read_entries(shards, entries, partial(_use_in, num_ids=num_ids)):
+        counts[source] = counts.get(source, 0) + use
     return counts
 
 
@@ -155,9 +155,9 @@ def _lengths_in(shards: Shards, entry: int) -> tuple[str, _Numbers]:
     return source, shards.lengths(numbers)
 
 
-def _use_in(shards: Shards, entry: int, *, num_ids: int) -> _Numbers:
-    """Return the counts of the first ids of a shard."""
-    _, numbers = _documents(shards, entry, limit=_MAX_DOCUMENTS)
+def _use_in(shards: Shards, entry: int, *, num_ids: int) -> tuple[str, _Numbers]:
+    """Return the source of a shard, and the counts of its first ids."""
+    source, numbers = _documents(shards, entry, limit=_MAX_DOCUMENTS)
     counts = np.zeros(num_ids, dtype=np.int64)
     left = _MAX_TOKENS
     for document in numbers.tolist():
@@ -166,7 +166,7 @@ def _use_in(shards: Shards, entry: int, *, num_ids: int) -> _Numbers:
         left -= len(ids)
         if left <= 0:
             break
-    return counts
+    return source, counts
 
 
 _Read = TypeVar("_Read")

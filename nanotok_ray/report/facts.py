@@ -36,7 +36,7 @@ from nanotok_ray.job.summary import Summary, read_summary
 from nanotok_ray.loader import open_shards
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import REPORT_NAME, Tokenizer
+from nanotok_ray.tokenizer import NEW_TOKENS_NAME, REPORT_NAME, Tokenizer
 
 UNREADABLE: Final = (
     *(NanotokError, OSError, LookupError, TypeError, ValueError),
@@ -46,6 +46,9 @@ UNREADABLE: Final = (
 
 REPORT: Final = f"{TOKENIZER_FOLDER}/{REPORT_NAME}"
 """The path of the training report."""
+
+NEW_TOKENS: Final = f"{TOKENIZER_FOLDER}/{NEW_TOKENS_NAME}"
+"""The path of the list of the tokens that a continued tokenizer has beyond its base."""
 
 _EARLIER_RUNS = 20
 """Limit of earlier runs that are read to find one that worked on slices."""
@@ -83,6 +86,8 @@ class Facts:
     """The stages of the run that wrote the summary."""
     report: bytes | None
     """The content of the training report of the tokenizer."""
+    new_tokens: bytes | None
+    """The list of the tokens that a continued tokenizer has beyond its base."""
     journal: RunJournal | None
     """The journal of the last run."""
     worked: RunJournal | None
@@ -133,6 +138,7 @@ def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
         SHARDS_INDEX_NAME: lambda: _shards(out, cache),
         SUMMARY_NAME: lambda: _summary(out),
         REPORT: lambda: out.read_bytes(REPORT, limit=MAX_JSON_BYTES),
+        NEW_TOKENS: lambda: out.read_bytes(NEW_TOKENS, limit=MAX_JSON_BYTES),
         TOKENIZER_FOLDER: lambda: _tokenizer(out),
         EXPORTS: lambda: _exports(out),
     }
@@ -149,6 +155,7 @@ def read_facts(out: Folder, work: Folder, *, cache: str) -> Facts:
         summary=summary,
         stage_times=times,
         report=contents[REPORT],
+        new_tokens=contents[NEW_TOKENS],
         journal=journals[0],
         worked=journals[1],
         tokenizer=contents[TOKENIZER_FOLDER],

@@ -6,14 +6,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.formats import TrainingReport, load
+from nanotok_ray.formats import NewTokens, TrainingReport, load
 from nanotok_ray.job.summary import engine_summary
 from nanotok_ray.report.charts import Axis, Bars, Chart, Mark, bar_marks, dot, linear_axis, log_axis
 from nanotok_ray.report.corpus import use_of
-from nanotok_ray.report.facts import REPORT, Facts
+from nanotok_ray.report.facts import NEW_TOKENS, REPORT, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Row, Tokens
 from nanotok_ray.tokenizer import NUM_BYTES, Model, why_stopped
-from nanotok_ray.units import format_bytes, quantity
+from nanotok_ray.units import format_bytes, format_share, quantity
 
 _POINTS: Final = 240
 """Limit of the points of a curve."""
@@ -43,6 +43,13 @@ def _learned(report: TrainingReport) -> Part:
         "distinct spans": f"{report.distinct_spans:,}",
         "pattern": Code(report.pattern),
     }
+    if report.base is not None:
+        before, now = report.base.tokens, report.curve[-1].tokens
+        values |= {
+            "continues": f"{report.base.sha256[:16]}, {report.base.vocab_size:,} ids",
+            "tokens saved": f"{1 - now / max(before, 1):.1%} of the counted text",
+            "tokens of the base without use": f"{report.base.unused:,}",
+        }
     if report.differs_from_rustbpe:
         values["not as rustbpe, because of"] = ", ".join(report.differs_from_rustbpe)
     return Part(pairs=values)
@@ -53,7 +60,8 @@ def _growth(report: TrainingReport) -> Iterator[Part]:
     start = report.span_bytes
     if not applied or not start:
         return
-    left = start - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
+    first = start if report.base is None else report.base.tokens
+    left = first - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
     per_token = {merge: start / left[merge] for merge in spread(len(applied), _POINTS)}
     rows = [row for row in report.curve if row.merges and row.tokens]
     labeled = {row.merges for row in rows[-1:-4:-2]}
@@ -168,13 +176,14 @@ _MAX_TOKEN_BYTES: Final = 16
 
 
 def token_lengths(facts: Facts) -> Iterator[Part]:
-    """Yield the histogram of lengths of tokens: in the vocabulary, and in use."""
+    """Yield the histogram of lengths of tokens, and what new tokens save in each source."""
     tokenizer = facts.tokenizer
     if tokenizer is None:
         return
     sizes = np.asarray(tokenizer.token_bytes(), dtype=np.int64)
     train = facts.shards.get("train")
-    counts = None if train is None else use_of(train, num_ids=tokenizer.get_vocab_size())
+    used = {} if train is None else use_of(train, num_ids=tokenizer.get_vocab_size())
+    counts = np.sum([*used.values()], axis=0) if used else None
     shares = {"vocabulary": _by_size(sizes, np.ones(len(sizes), dtype=np.int64))}
     note = ""
     if counts is not None and counts.sum():
@@ -196,6 +205,36 @@ def token_lengths(facts: Facts) -> Iterator[Part]:
         is_folded=True,
         note=note,
     )
+    if facts.new_tokens is not None:
+        new = load(NewTokens, facts.new_tokens, name=facts.out.join(NEW_TOKENS))
+        yield from _saved(new, used)
+
+
+def _saved(new: NewTokens, used: Mapping[str, NDArray[np.int64]]) -> Iterator[Part]:
+    """Yield a table of the tokens of each source with a continued tokenizer and with its base."""
+    numbers = [token.id for token in new.tokens]
+    fewer = np.array([len(token.base_ids) - 1 for token in new.tokens], dtype=np.int64)
+    rows: list[Row] = []
+    for source, counts in used.items():
+        tokens, of_new = int(counts.sum()), counts[numbers]
+        saved = int(of_new @ fewer)
+        rows.append(
+            {
+                "source": source,
+                "tokens": f"{tokens:,}",
+                "of them new": format_share(int(of_new.sum()), tokens),
+                "with the base": f"{tokens + saved:,}",
+                "saved": format_share(saved, tokens + saved),
+                "new tokens used": f"{int((of_new > 0).sum()):,} of {len(numbers):,}",
+            }
+        )
+    if rows:
+        yield Part(
+            title="What the new tokens save",
+            beside="in the beginnings of train shards that are evenly far apart",
+            rows=rows,
+            texts=1,
+        )
 
 
 def _size_chart(shares: Mapping[str, list[float]], kinds: Mapping[str, str]) -> Chart:
