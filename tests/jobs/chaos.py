@@ -1,6 +1,7 @@
 """Run whole jobs while processes die at random moments, from recorded seeds.
 
     python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind cluster|s3|local|all] [--log FILE]
+        [--tokenizer LINES]
 
 A round is a job (count, learn, tokenize texts and chats), its disturbances, and one more
 submission; then every byte of the output must equal that of an undisturbed job. A line is printed
@@ -38,7 +39,10 @@ def main() -> int:
     parser.add_argument("--kind", choices=[*PLAYED, "all"], default="all")
     default = Path(tempfile.gettempdir()) / "nanotok-chaos.jsonl"
     parser.add_argument("--log", type=Path, default=default, help=f"default: {default}")
+    parser.add_argument("--tokenizer", help="lines of its table in the recipe, with \\n between")
     options = parser.parse_args()
+    if options.tokenizer is not None:
+        chaos_cluster.Job.tokenizer = options.tokenizer.replace("\\n", "\n")
     is_equal = True
     for kind in PLAYED if options.kind == "all" else [options.kind]:
         for played in _play(kind, options.rounds, options.seed):

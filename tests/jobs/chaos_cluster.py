@@ -93,11 +93,14 @@ class Job:
     ends: Container[str]
     """What ends the driver, so that the job is submitted again."""
     seconds = 60
+    tokenizer = "vocab_size = 350"
+    """The lines of the recipe's table `tokenizer`."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.out, self.work = root / name, root / f"{name}-work"
         self.recipe, self.log = root / f"{name}.toml", root / f"{name}.log"
         text = RECIPE.format(root=root / "in", out=self.out)
+        text = text.replace("vocab_size = 350", self.tokenizer)
         self.recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
 
     def start(self) -> Any:

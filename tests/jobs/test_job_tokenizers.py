@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.errors import RecipeError, TransientIOError, VocabularySizeError
 from nanotok_ray.job import learned
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.loader import open_shards
-from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
+from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS, parse_recipe
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import READABLE_NAME, Tokenizer
 from tests.support.foreign_models import in_order
 from tests.support.run_job import run
-from tests.support.small_corpus import contents, recipe, texts
+from tests.support.small_corpus import RECIPE, contents, recipe, texts
 
 ALSO = "tokenizer.also=[300, 330]"
 SEED = list(PRESETS["seed"].special_tokens)
@@ -264,3 +264,75 @@ def test_a_foreign_pickle_is_accepted_and_its_ids_are_written(corpus, tmp_path):
     out.write_bytes("tokenizer/tokenizer.json", b"{}")
     [problem] = verify_output(out).problems
     assert "tokenizer/tokenizer.json is not what tokenizer/tokenizer.txt gives" in problem
+
+
+def test_a_job_continues_a_tokenizer_as_learning_at_once_does(corpus, out, tmp_path):
+    run(recipe(corpus, tmp_path / "small", "tokenizer.vocab_size=310"), train)
+    run(recipe(corpus, tmp_path / "whole"), train)
+    base = tmp_path / "small/tokenizer"
+    of_base = f'tokenizer.base="{base}"'
+    parsed = recipe(corpus, out, of_base, "tokenizer.vocab_size=350", "tokenizer.also=[330]")
+    summary = run(parsed, prepare).summary
+    whole, found = tokenizer_of(tmp_path / "whole"), tokenizer_of(out)
+    assert found.model.tokens == whole.model.tokens
+    assert found.special_tokens == Tokenizer.load(base).special_tokens
+    assert summary.values["learned"]["merges"] == 40
+    assert Tokenizer.load(out / "tokenizer-330") == found.truncated(330)
+    for folder in ("tokenizer", "tokenizer-330"):
+        assert {"new_tokens.json", "report.json"} <= {*contents(out / folder)}
+    assert not verify_output(Folder(str(out)), depth="full").problems
+    before = contents(out)
+    assert run(parsed, prepare).stages == {}
+    (out / "tokenizer/new_tokens.json").unlink()
+    assert {*run(parsed, prepare).stages} >= {"learn"}
+    assert contents(out) == before
+    by_number = without_size(corpus, tmp_path / "added", of_base, "tokenizer.add=40")
+    run(by_number, prepare)
+    assert contents(tmp_path / "added/tokenizer") == before_of(before, "tokenizer")
+    more = recipe(corpus, out, of_base, "tokenizer.vocab_size=355")
+    assert {*run(more, prepare).stages} >= {"learn", "tokenize"}
+
+
+def before_of(files, folder):
+    """Return the files of a folder among those of an output."""
+    own = {name: digest for name, digest in files.items() if name.startswith(f"{folder}/")}
+    return {name.removeprefix(f"{folder}/"): digest for name, digest in own.items()}
+
+
+def test_special_tokens_are_added_after_the_new_ones_of_a_base(corpus, out, tmp_path):
+    base = tmp_path / "base"
+    Tokenizer.train_from_iterator(texts(40, seed=9), 300).save(base)
+    of_base = f'tokenizer.base="{base}"'
+    run(without_size(corpus, out, of_base, "tokenizer.add=30"), prepare)
+    plain = tokenizer_of(out)
+    _, stages, _ = run(without_size(corpus, out, of_base, "tokenizer.add=30", EXTEND), prepare)
+    assert "learn" not in stages
+    assert tokenizer_of(out) == plain.extended(SEED)
+    assert (out / "tokenizer/new_tokens.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["tokenizer.vocab_size=300"], "the base has 300 ids"),
+        (["tokenizer.vocab_size=320", "tokenizer.also=[290]"], "tokenizer.also has 290"),
+        ([], "needs either vocab_size"),
+        (["tokenizer.vocab_size=320", "tokenizer.add=20"], "needs either vocab_size"),
+        (["tokenizer.add=20", 'tokenizer.pattern="gpt4"'], "tokenizer.pattern is set"),
+        (["tokenizer.add=20", 'tokenizer.path="/x"'], "tokenizer.path"),
+    ],
+)
+def test_settings_that_contradict_a_base_are_refused_before_counting(
+    settings, message, corpus, out, tmp_path
+):
+    base = tmp_path / "base"
+    Tokenizer.train_from_iterator(texts(40, seed=9), 300).save(base)
+    with pytest.raises((RecipeError, VocabularySizeError), match=message):
+        prepare(without_size(corpus, out, f'tokenizer.base="{base}"', *settings))
+    assert not (tmp_path / "out-work").exists()
+
+
+def without_size(corpus, out, *settings):
+    """Return a recipe that has no vocabulary size but that of the settings."""
+    text = RECIPE.format(root=corpus, out=out).replace("vocab_size = 350", "")
+    return parse_recipe(text, overrides=settings)
