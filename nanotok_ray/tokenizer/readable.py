@@ -54,7 +54,7 @@ def from_readable(data: bytes, *, name: str) -> Model:
     lines = _Lines(data, name=name)
     first_line = lines.next()
     if first_line not in {FIRST_LINE, FIRST_LINE_WITH_BYTES, FIRST_LINE_CONTINUED}:
-        raise TokenizerError(other_format(name, first_line, FIRST_LINE_WITH_BYTES))
+        raise TokenizerError(other_format(name, first_line, FIRST_LINE_CONTINUED))
     unicode_version = lines.value_of("unicode")
     pattern = lines.text(lines.value_of("pattern"))
     byte_order = IN_ORDER

@@ -161,6 +161,7 @@ NUMBERS = [
 ]
 BESIDE = {
     "learner.cpus": ["learner.memory=1GiB"],
+    "tokenizer.add": ["tokenizer.base=/data/tokenizer"],
     "source.image_tokens": ["source.web.kind=vision", "source.web.count=true"],
 }
 

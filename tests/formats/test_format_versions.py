@@ -185,8 +185,8 @@ def test_a_lease_of_another_version_has_an_unknown_holder(out):
 def test_a_tokenizer_of_another_version_is_refused(out):
     folder, path = str(out / "tokenizer"), out / "tokenizer/tokenizer.txt"
     data = path.read_bytes()
-    path.write_bytes(data.replace(b"nanotok-tokenizer 1\n", b"nanotok-tokenizer 4\n", 1))
-    refuses(lambda: Tokenizer.load(folder), "nanotok-tokenizer 4", error=TokenizerError)
+    path.write_bytes(data.replace(b"nanotok-tokenizer 1\n", b"nanotok-tokenizer 5\n", 1))
+    refuses(lambda: Tokenizer.load(folder), "nanotok-tokenizer 5", error=TokenizerError)
     path.write_bytes(re.sub(rb"unicode \S+", b"unicode 99.0.0", data, count=1))
     with pytest.raises(TokenizerError, match=r"99\.0\.0.*install"):
         Tokenizer.load(folder)

@@ -79,7 +79,7 @@ CHANGES |= {change.partition("=")[0]: [change] for change in CHANGED}
 ANOTHER_PLACE_OR_TOKENIZER = {
     *("source.name", "source.kind", "source.paths", "output.path", "output.work"),
     *("tokenizer.special_tokens", "tokenizer.extra_special_tokens", "tokenizer.extend"),
-    "tokenizer.path",
+    *("tokenizer.path", "tokenizer.base", "tokenizer.add"),
 }
 """Keys whose change selects another source, folder or tokenizer."""
 
