@@ -218,8 +218,15 @@ class SpanCounts:
         *,
         gaps: Literal["spans", "error"] = "spans",
         normalizers: Sequence[_Normalizer] = ...,
+        base: Encoder | None = None,
+        frequent: NDArray[np.uint64] | None = None,
     ) -> Self:
         """Create empty counts of documents that are changed by `normalizers` and then split.
+
+        With `base`, the ids of each span are counted in place of the span: all pairs of neighbors,
+        as eight bytes (both ids as uint32, little-endian); or, with `frequent`, the ids between
+        pairs that are not in it, if there are at least two, with four bytes each. A number of
+        `frequent` is left + (right << 32).
 
         Raises:
             PatternError: The core cannot compile the regular expression.
@@ -307,6 +314,7 @@ def learn(
     max_token_bytes: int | None = None,
     threads: int = 1,
     base: tuple[NDArray[np.uint8], NDArray[np.int64]] | None = None,
+    superwords: tuple[int, bytes] | None = None,
     on_progress: Callable[[int, int, tuple[tuple[int, int], bytes, int] | None], None]
     | None = None,
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64], NDArray[np.uint64], str]:
@@ -328,6 +336,8 @@ def learn(
         base: the bytes of each id of the tokenizer that learning continues, and their offsets; no
             bytes for an id that no text has. The batches then have ids in place of bytes, and new
             ids follow those of the base. No merge makes the bytes of a token of the base.
+        superwords: with a base, the maximum number of words of a new token, which are the parts
+            between spaces that are not empty, and bytes that no new token contains.
         on_progress: called as `on_progress(done, total, last)`.
 
     Returns:

@@ -75,6 +75,10 @@ class SourceError(NanotokError, ValueError):
     """An input is missing or unreadable, or does not match the recipe."""
 
 
+class RarePairsError(NanotokError):
+    """A merge of several words occurs less often than the pairs of ids that were kept."""
+
+
 class PlanError(NanotokError, ValueError):
     """The plan cannot be made, or contradicts the frozen plan."""
 

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
         pack_counts,
         provenances_of,
     )
-    from nanotok_ray.counts.count_slice import CorpusCounts, CountSettings, count_corpus
+    from nanotok_ray.counts.count_slice import (
+        CorpusCounts,
+        CountSettings,
+        SuperwordCounting,
+        count_corpus,
+    )
     from nanotok_ray.counts.hash_ranges import HashPart
     from nanotok_ray.counts.load import CountPaths, find_counts, load_counts
     from nanotok_ray.counts.merge import merge_count_files, merge_groups, merged_key
@@ -62,7 +67,7 @@ else:
             "count_file": (
                 "CountProvenance CountReader CountWriter NUM_RANGES pack_counts provenances_of"
             ),
-            "count_slice": "CorpusCounts CountSettings count_corpus",
+            "count_slice": "CorpusCounts CountSettings SuperwordCounting count_corpus",
             "hash_ranges": "HashPart",
             "load": "CountPaths find_counts load_counts",
             "merge": "merge_count_files merge_groups merged_key",
@@ -99,6 +104,7 @@ __all__ = [
     "SpanCounts",
     "SpanSums",
     "SummedRuns",
+    "SuperwordCounting",
     "Weights",
     "WorkFolder",
     "cached_counts",

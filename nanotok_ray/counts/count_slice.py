@@ -1,5 +1,6 @@
 """Counts the documents of slices into a count file and its record, or into counts in memory."""
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,28 @@ MAX_ENTRIES: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SuperwordCounting:
+    """What is counted for tokens of several words: pairs or segments of ids of spans."""
+
+    tokenizer: str
+    """URL of the folder of the tokenizer of the first stage."""
+    tokenizer_sha256: str
+    pattern: str
+    """The pattern of the second stage, a regular expression."""
+    pairs: str | None = None
+    """URL of the file of frequent pairs; None: pairs are counted."""
+    pairs_sha256: str | None = None
+
+    def to_dict(self) -> dict[str, str | None]:
+        """Return all on which the counts depend, which excludes places."""
+        return {
+            "tokenizer": self.tokenizer_sha256,
+            "pattern": self.pattern,
+            "pairs": self.pairs_sha256,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CountSettings:
     """Settings of a count file: all that it depends on besides its slice."""
 
@@ -55,12 +78,17 @@ class CountSettings:
     """Code points that remain for this slice under max_chars: counting ends after the document
     that reaches this number; None: no limit.
     """
+    superwords: SuperwordCounting | None = None
+    """What is counted in place of spans; None: spans."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all settings on which a count file depends besides its slice."""
         values = {**asdict(self), "unicode": _core.UNICODE_VERSION, "format": COUNTS_FORMAT}
         if not self.grounding:  # for sources of other kinds
             del values["grounding"]
+        del values["superwords"]
+        if self.superwords is not None:
+            values["superwords"] = self.superwords.to_dict()
         return values
 
     def key(self, slice_: Slice) -> str:
@@ -88,8 +116,11 @@ def count_slice(
     folder: Folder,
     name: str,
     give_up_after: int | None = None,
+    counter: _core.SpanCounts | None = None,
 ) -> CountRecord:
     """Count the spans of a slice, write `name`.arrow and return the record of the count file.
+
+    `counter` is empty, and counts what the settings say; None: spans.
 
     Raises:
         AllBadError: The first `give_up_after` documents were all quarantined; nothing is written.
@@ -102,7 +133,8 @@ def count_slice(
         with_document_ids=False,
         give_up_after=give_up_after,
     )
-    counter = new_counter(settings.pattern, gaps=settings.gaps)
+    if counter is None:
+        counter = new_counter(settings.pattern, gaps=settings.gaps)
     counting = _Counting(reading=reading, settings=settings, counter=counter)
     counting.run()
     origin = _provenance(settings, [counter], [counting.account])
@@ -259,8 +291,11 @@ class _Counting:
 def _provenance(
     settings: CountSettings, counters: Sequence[_core.SpanCounts], accounts: Sequence["_Account"]
 ) -> CountProvenance:
+    pattern = settings.pattern
+    if settings.superwords is not None:  # so that such counts are not added to others
+        pattern = json.dumps(settings.superwords.to_dict())
     return CountProvenance(
-        pattern=settings.pattern,
+        pattern=pattern,
         gaps=settings.gaps,
         texts=sum(account.texts for account in accounts),
         text_bytes=sum(account.text_bytes for account in accounts),

@@ -23,6 +23,13 @@ _SPACES = r"\s*[\r\n]|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 
+_SIGN = r"[^\s\p{L}\p{M}\p{N}]"
+_WORDS = (
+    rf"| ?{_SIGN}{{2,}}+[\r\n/]*"
+    rf"|(?>(?: ?(?:[\p{{L}}\p{{M}}]{{1,16}}|{_SIGN}(?!{_SIGN}))| (?=\p{{N}})){{1,256}})"
+    rf"|{_SPACES}"
+)
+
 PATTERNS = {
     "nanochat": rf"{_CONTRACTION}|{_LETTERS}|\p{{N}}{{1,2}}|{_SIGNS}|{_SPACES}",
     "gpt4": rf"{_CONTRACTION}|{_LETTERS}|\p{{N}}{{1,3}}|{_SIGNS}|{_SPACES}",
@@ -36,6 +43,8 @@ PATTERNS = {
         rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_ENDING}"
         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
+    "nanochat-superwords": r"\p{N}{1,2}" + _WORDS,
+    "gpt4-superwords": r"\p{N}{1,3}" + _WORDS,
 }
 """nanochat: at most two digits in a span. gpt4: three, the default of rustbpe. cl100k, r50k and
 o200k: those of tiktoken; cl100k differs from gpt4 for white space at the end of a text.

@@ -144,6 +144,7 @@ from nanotok_ray.formats.training_report import (
     MergeColumns,
     NewToken,
     NewTokens,
+    SuperwordTotals,
     TrainingReport,
     TrainingTotals,
 )
@@ -238,6 +239,7 @@ __all__ = [
     "StoredShard",
     "SumRecord",
     "SumSize",
+    "SuperwordTotals",
     "TemplateSettings",
     "Texts",
     "Totals",

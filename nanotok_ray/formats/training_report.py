@@ -87,6 +87,20 @@ class BaseTotals:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SuperwordTotals:
+    """The second stage of learning, in which tokens can have several words."""
+
+    first_merges: Number
+    """The number of merges of the first stage."""
+    max_words: Number
+    forbidden: str
+    min_merge_count: Natural
+    """The count from which on pairs of adjacent ids were kept together; the last merge has it."""
+    distinct_segments: Natural
+    """Number of different sequences of ids from which the merges were learned."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingTotals(Counted):
     """The report of a tokenizer without the parts that grow with its vocabulary."""
 
@@ -103,6 +117,8 @@ class TrainingTotals(Counted):
     """The reasons why rustbpe would learn other merges from the counted documents."""
     base: BaseTotals | None = omitted()
     """The tokenizer that learning continued; None: learning began with bytes."""
+    superwords: SuperwordTotals | None = omitted()
+    """The second stage; None: every token is part of one span of the pattern of words."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

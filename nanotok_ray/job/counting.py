@@ -21,7 +21,15 @@ from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
 from nanotok_ray.shards import Record, Results, StoredRecords
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Base, Tokenizer, TrainSettings, base_of, open_tokenizer
+from nanotok_ray.tokenizer import (
+    Base,
+    LearnedTokenizer,
+    SuperwordRules,
+    Tokenizer,
+    TrainSettings,
+    base_of,
+    open_tokenizer,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,6 +50,10 @@ class Training:
     """Settings for sources whose texts contain no special tokens."""
     base: Base | None = None
     """The tokenizer that learning continues."""
+    first: LearnedTokenizer | None = None
+    """The tokenizer of the first stage, if tokens of several words are learned now."""
+    min_merge_count: int = 1
+    """The count that the last merge of several words must have."""
     reused_key: str | None = None
     """The key of an existing tokenizer that was learned by the same rules from other inputs and is
     kept; None if the tokenizer is learned from these inputs."""
@@ -77,10 +89,14 @@ class Training:
     @property
     def _rules(self) -> dict[str, Any]:
         recipe = self.recipe.tokenizer
-        base = {} if self.base is None else {"base": self.base.tokenizer.sha256}
+        more: dict[str, Any] = {}
+        if self.base is not None:
+            more["base"] = self.base.tokenizer.sha256
+        if (superwords := recipe.superwords) is not None:
+            more["superwords"] = [*superwords[:3], self.superword_pattern]
         return {
             "format": LEARN_FORMAT,
-            **base,
+            **more,
             "max_chars": self.recipe.limits.max_chars,
             "vocab_size": self.train_settings.vocab_size,
             "special_tokens": list(recipe.learned_special_tokens),
@@ -104,6 +120,35 @@ class Training:
             min_pair_count=recipe.min_pair_count,
             max_token_bytes=recipe.max_token_bytes,
             base=base,
+            superwords=self._superwords,
+        )
+
+    @property
+    def superword_pattern(self) -> str:
+        """The pattern of tokens of several words, which the recipe asks for."""
+        recipe = self.recipe.tokenizer
+        assert recipe.superwords is not None, "the caller has seen it"
+        return resolve_pattern(recipe.superwords.pattern_after(recipe.pattern))
+
+    @property
+    def num_superword_merges(self) -> int:
+        """The number of merges after the first stage."""
+        recipe = self.recipe.tokenizer
+        assert recipe.superwords is not None, "the caller has seen it"
+        return recipe.vocab_size - recipe.superwords.from_size
+
+    @property
+    def _superwords(self) -> SuperwordRules | None:
+        """The rules of the second stage, if it is learned now."""
+        superwords = self.recipe.tokenizer.superwords
+        if superwords is None or self.first is None:
+            return None
+        return SuperwordRules(
+            first=self.first,
+            pattern=self.superword_pattern,
+            max_words=superwords.max_words,
+            forbidden=superwords.forbidden.encode(),
+            min_merge_count=self.min_merge_count,
         )
 
     def sizes_not_reached(self, tokenizer: Tokenizer) -> list[int]:
@@ -169,8 +214,28 @@ def training_of(recipe: Recipe, plan: Plan) -> Training:
         max_document_bytes=recipe.limits.max_document_bytes,
     )
     training = Training(recipe=recipe, slices=slices, settings=settings, base=base)
+    if recipe.tokenizer.superwords is not None:
+        _core.Splitter(training.superword_pattern)
     _check_sizes(training)
     return training
+
+
+def first_stage(training: Training) -> Training:
+    """Return the training of the words alone, without special tokens."""
+    recipe = training.recipe
+    superwords = recipe.tokenizer.superwords
+    assert superwords is not None, "the caller has seen it"
+    size = superwords.from_size - len(recipe.tokenizer.learned_special_tokens)
+    changes = {
+        "vocab_size": size,
+        "special_tokens": (),
+        "extra_special_tokens": (),
+        "extend": (),
+        "also": (),
+        "superword": None,
+    }
+    tokenizer = recipe.tokenizer.model_copy(update=changes)
+    return replace(training, recipe=recipe.model_copy(update={"tokenizer": tokenizer}))
 
 
 def _check_sizes(training: Training) -> None:

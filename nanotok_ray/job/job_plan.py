@@ -301,6 +301,8 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
             yield _planned("merge", last)
         yield _planned("reduce", last)
         yield _planned("learn", last)
+        if plan.recipe.tokenizer.superwords is not None:
+            yield from (_planned(name, last) for name in ("pairs", "segments"))
     if plan.command != "train" and plan.output is None:
         if plan.reused:
             yield _planned(REUSE_STAGE, last)
@@ -386,6 +388,11 @@ def _training_notes(plan: TrainingPlan) -> Iterator[str]:
         yield (
             f"learning continues {plan.training.recipe.tokenizer.base}: "
             f"{quantity(size - base.num_ids, 'new token')} after its {base.num_ids:,} ids"
+        )
+    if plan.tokenizer is None and (superwords := plan.training.recipe.tokenizer.superwords):
+        yield (
+            f"from {superwords.from_size:,} ids on, tokens of up to {superwords.max_words} words are "
+            "learned; the texts are read two more times for this"
         )
     yield from plan.learned.notes()
     if plan.training.is_of_other_inputs:

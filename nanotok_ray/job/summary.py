@@ -30,7 +30,10 @@ from nanotok_ray.shards import Verification
 from nanotok_ray.tokenizer import REACHED, FileModel, Tokenizer, engine_of, why_stopped
 from nanotok_ray.units import few, quantity
 
-_RUN_ORDER = ("count", "merge", "reduce", "learn", "check", "tokenize", "verify", "export")
+_RUN_ORDER = (
+    *("count", "merge", "reduce", "learn", "pairs", "segments"),
+    *("check", "tokenize", "verify", "export"),
+)
 
 DONE = "done"
 UNCHANGED = "unchanged"

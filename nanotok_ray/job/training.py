@@ -28,6 +28,7 @@ from nanotok_ray.job.reducing import (
     sum_parts,
 )
 from nanotok_ray.job.stage import format_failure
+from nanotok_ray.job.superwords import learn_superwords
 from nanotok_ray.sources import check_limits
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import (
@@ -72,12 +73,16 @@ def _count(training: Training, runtime: Runtime) -> CountedSlices:
 def _learn_from(
     training: Training, counted: CountedSlices, out: Folder, runtime: Runtime
 ) -> Tokenizer:
-    counted = merge_first(training.recipe.output.work, counted, runtime)
-    summed = sum_parts(WeightedCounts.of(training, counted), runtime)
-    if training.recipe.learner.memory is None:
+    def learn(training: Training, summed: WeightedCounts, out: Folder) -> Tokenizer:
+        if training.recipe.learner.memory is not None:
+            return runtime.executor.learn(training, summed, out, on_event=runtime.on_event)
         threads = default_threads()
         return learn_tokenizer(training, summed, out, threads=threads, on_event=runtime.on_event)
-    return runtime.executor.learn(training, summed, out, on_event=runtime.on_event)
+
+    if training.recipe.tokenizer.superwords is not None:
+        return learn_superwords(training, counted, out, runtime, learn)
+    counted = merge_first(training.recipe.output.work, counted, runtime)
+    return learn(training, sum_parts(WeightedCounts.of(training, counted), runtime), out)
 
 
 def _check(training: Training, counted: CountedSlices) -> None:

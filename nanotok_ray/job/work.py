@@ -7,8 +7,13 @@ returns a few numbers for the progress; the result is the record in storage.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from nanotok_ray import _core
 from nanotok_ray.counts import (
     CountPart,
     CountSettings,
@@ -18,9 +23,16 @@ from nanotok_ray.counts import (
     reduce_part,
 )
 from nanotok_ray.counts.count_slice import count_slice
-from nanotok_ray.errors import SampleCheckError, TransientIOError
+from nanotok_ray.errors import CorruptOutputError, SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
-from nanotok_ray.formats import CountRecord, MergeRecord, ShardRecord, ShardSettings, SumRecord
+from nanotok_ray.formats import (
+    CountRecord,
+    MergeRecord,
+    ShardRecord,
+    ShardSettings,
+    SumRecord,
+    sha256_of,
+)
 from nanotok_ray.shards import (
     ExpectedSlice,
     Record,
@@ -34,7 +46,7 @@ from nanotok_ray.shards.check import SliceWork, check_files, check_slice, record
 from nanotok_ray.shards.settings import Vocabulary
 from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer
+from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer, span_encoder
 
 R = TypeVar("R", MergeRecord, SumRecord)
 
@@ -190,11 +202,43 @@ def count_work(work: CountWork) -> int | AllBad:
             folder=folder,
             name=work.name,
             give_up_after=work.give_up_after,
+            counter=_superword_counter(work.settings),
         )
     except AllBadError as error:
         return _given_up(error, folder, listed=listed)
     write_record(folder, work.record_name, record)
     return _result([record], listed=listed)
+
+
+def _superword_counter(settings: CountSettings) -> _core.SpanCounts | None:
+    """Return the counter of pairs or segments of ids, or None if spans are counted."""
+    superwords = settings.superwords
+    if superwords is None:
+        return None
+    tokenizer = expected_tokenizer(superwords.tokenizer, superwords.tokenizer_sha256)
+    frequent = None
+    if superwords.pairs is not None and superwords.pairs_sha256 is not None:
+        frequent = _frequent_pairs(superwords.pairs, superwords.pairs_sha256)
+    return _core.SpanCounts(
+        superwords.pattern,
+        gaps=settings.gaps,
+        base=span_encoder(tokenizer),
+        frequent=frequent,
+    )
+
+
+@lru_cache(maxsize=1)
+def _frequent_pairs(url: str, sha256: str) -> NDArray[np.uint64]:
+    """Return the pairs of a file.
+
+    Raises:
+        CorruptOutputError: The file has other bytes.
+    """
+    folder, _, name = url.rpartition("/")
+    data = Folder(folder).read_bytes(name)
+    if sha256_of(data) != sha256:
+        raise CorruptOutputError(f"{url} is damaged: run the job again, which writes it anew")
+    return np.frombuffer(data, dtype="<u8")
 
 
 def _given_up(error: AllBadError, folder: Folder, *, listed: str) -> AllBad:

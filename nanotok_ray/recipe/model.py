@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     PrivateAttr,
     ValidationError,
@@ -23,6 +24,7 @@ from nanotok_ray.recipe.problems import (
 )
 from nanotok_ray.recipe.source import SourceRecipe
 from nanotok_ray.recipe.special_tokens import SPECIAL_TOKENS, expand_presets
+from nanotok_ray.recipe.superwords import Superwords, parsed_superwords, superwords_of
 from nanotok_ray.recipe.table import (
     Flag,
     Number,
@@ -84,6 +86,19 @@ def _room(size: int, values: _Values) -> str | None:
 
 
 @rule
+def _superword_rule(text: str, values: _Values) -> str | None:
+    start, size = parsed_superwords(text).from_size, values.get("vocab_size", _MAX_VOCAB_SIZE)
+    if values.get("path") is not None or values.get("base") is not None:
+        return " is for a tokenizer that is learned from bytes; remove it, or path or base"
+    if not _smallest_size(values) <= start < size:
+        return (
+            f".from = {start} is the vocabulary size at which tokens of several words begin: use "
+            f"{_smallest_size(values)} to {size - 1}"
+        )
+    return None
+
+
+@rule
 def _smaller_sizes(sizes: tuple[int, ...], values: _Values) -> str | None:
     max_size = values.get("vocab_size", _MAX_VOCAB_SIZE)
     if values.get("add") is not None:
@@ -98,6 +113,9 @@ def _smaller_sizes(sizes: tuple[int, ...], values: _Values) -> str | None:
             return f" holds {size} twice; each size may be used once"
         if wrong := outside(size, minimum=_smallest_size(values), maximum=max_size):
             return wrong
+        superword = values.get("superword")
+        if superword is not None and size < parsed_superwords(superword).from_size:
+            return f" holds {size}, which is less than tokenizer.superword.from; remove it"
     return None
 
 
@@ -211,6 +229,10 @@ class TokenizerRecipe(Table):
     """
     gaps: Gaps = "spans"
     """Text that the pattern does not match: `spans` makes spans of it, `error` refuses it."""
+    superword: OrNone[Annotated[str, BeforeValidator(superwords_of), _superword_rule]] = None
+    """Tokens of several words: `{from = 26000}`, and optionally max_words, forbidden and pattern,
+    as in `Superwords`; stored as JSON. None: no token crosses the end of a span of `pattern`.
+    """
     min_pair_count: _Count = 1
     """Learning ends when no pair has at least this count."""
     max_token_bytes: OrNone[Annotated[Size, between(2, _MAX_COUNT)]] = None
@@ -222,6 +244,11 @@ class TokenizerRecipe(Table):
     also: Annotated[Sizes, _smaller_sizes, _to_learn] = ()
     """Smaller vocabulary sizes whose tokenizers are also written; this needs no further learning.
     """
+
+    @property
+    def superwords(self) -> Superwords | None:
+        """The values of `superword`."""
+        return None if self.superword is None else parsed_superwords(self.superword)
 
     @property
     def num_merges(self) -> int:

@@ -10,7 +10,7 @@ from nanotok_ray import lazy_attributes
 
 if TYPE_CHECKING:
     from nanotok_ray.recipe import SPECIAL_TOKENS
-    from nanotok_ray.tokenizer.base import Base, base_of
+    from nanotok_ray.tokenizer.base import Base, base_of, pair_keys, span_encoder
     from nanotok_ray.tokenizer.engines import TokenizersEngine, engine_of
     from nanotok_ray.tokenizer.file_model import FileModel
     from nanotok_ray.tokenizer.folder import (
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         LearnedTokenizer,
         Made,
         MergeProgress,
+        SuperwordRules,
         TrainSettings,
         count_spans,
         learn_counts,
@@ -94,7 +95,7 @@ else:
             "special_tokens": "SPECIAL_TOKENS",
             "engines": "TokenizersEngine engine_of",
             "file_model": "FileModel",
-            "base": "Base base_of",
+            "base": "Base base_of pair_keys span_encoder",
             "folder": (
                 "FILE_NAMES NEW_TOKENS_NAME READABLE_NAME default_folder differing_files "
                 "save_for_nanochat"
@@ -114,8 +115,8 @@ else:
             "templates": "template_settings templates_of",
             "tokenizer": "Tokenizer",
             "train": (
-                "LearnedTokenizer Made MergeProgress TrainSettings count_spans learn_counts "
-                "learn_merges train_tokenizer"
+                "LearnedTokenizer Made MergeProgress SuperwordRules TrainSettings count_spans "
+                "learn_counts learn_merges train_tokenizer"
             ),
         },
     )
@@ -143,6 +144,7 @@ __all__ = [
     "MergeProgress",
     "Model",
     "RustBPETokenizer",
+    "SuperwordRules",
     "Tokenizer",
     "TokenizersEngine",
     "TrainSettings",
@@ -165,11 +167,13 @@ __all__ = [
     "learn_merges",
     "make_model",
     "open_tokenizer",
+    "pair_keys",
     "path_and_pattern",
     "save_for_nanochat",
     "sha256_of",
     "short_report",
     "sized_output",
+    "span_encoder",
     "template_settings",
     "templates_of",
     "to_chat_template",

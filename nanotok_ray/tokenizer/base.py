@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +127,28 @@ class EncodedSpans:
         for ids, _, _ in self:
             used[ids] = True
         return used
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IdSpans:
+    """Batches of spans whose bytes are ids, as in counts of segments."""
+
+    spans: Spans
+
+    def __iter__(
+        self,
+    ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint64]]]:
+        for data, offsets, counts in self.spans:
+            yield data.view("<u4"), offsets // _ID_BYTES, counts
+
+
+_ID_BYTES: Final = 4
+"""Bytes of an id in counts of pairs and segments."""
+
+
+def pair_keys(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return the numbers of pairs of ids from their bytes: left + (right << 32)."""
+    return data.view("<u8")
 
 
 def _weighted_sum(lengths: NDArray[np.int64], counts: NDArray[np.uint64]) -> int:

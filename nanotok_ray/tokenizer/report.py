@@ -15,6 +15,7 @@ from nanotok_ray.formats import (
     Counted,
     CurveRow,
     MergeColumns,
+    SuperwordTotals,
     TrainingReport,
     TrainingTotals,
 )
@@ -58,6 +59,15 @@ class Learned:
     stop_reason: str
     """Why learning ended."""
 
+    def followed_by(self, other: "Learned") -> "Learned":
+        """Return the result of learning further merges after these."""
+        return Learned(
+            merges=np.concatenate([self.merges, other.merges]),
+            counts=np.concatenate([self.counts, other.counts]),
+            applied=np.concatenate([self.applied, other.applied]),
+            stop_reason=other.stop_reason,
+        )
+
     def first(self, number: int) -> "Learned":
         """Return the result of learning this number of merges."""
         return Learned(
@@ -91,6 +101,7 @@ def training_report(
     counted: Counted,
     *,
     base: BaseTotals | None = None,
+    superwords: SuperwordTotals | None = None,
 ) -> TrainingReport:
     r"""Return the report of a tokenizer from the result of the learner.
 
@@ -110,6 +121,7 @@ def training_report(
         learned: the result of the learner for the same merges.
         counted: the totals of the corpus.
         base: the tokenizer that learning continued, if any.
+        superwords: the second stage, if there was one.
 
     Raises:
         TokenizerError: The number of counts differs from the number of merges.
@@ -125,9 +137,13 @@ def training_report(
         min_pair_count=settings.min_pair_count,
         max_token_bytes=settings.max_token_bytes,
         differs_from_rustbpe=_differences(
-            counted, max_token_bytes=settings.max_token_bytes, has_base=base is not None
+            counted,
+            max_token_bytes=settings.max_token_bytes,
+            superword=superwords is not None,
+            base=base is not None,
         ),
         base=base,
+        superwords=superwords,
     )
     return _report(model, totals, learned)
 
@@ -177,8 +193,10 @@ def _report(model: Model | FileModel, totals: TrainingTotals, learned: Learned) 
             )
     if base is not None:
         rules = {**rules, "ids": f"merge k makes {base.vocab_size} + k, after the ids of the base"}
+    # What the pattern of several words changes besides the merges is not known.
+    first = None if totals.superwords is None else totals.superwords.first_merges
     curve = size_curve(
-        applied,
+        applied[:first],
         span_bytes=totals.span_bytes,
         tokens=totals.span_bytes if base is None else base.tokens,
         num_ids=NUM_BYTES + len(model.special_tokens) if base is None else base.vocab_size,
@@ -261,15 +279,13 @@ def token_text(token: bytes) -> str:
     return token.replace(b"\\", rb"\\").decode(errors="backslashreplace")
 
 
-def _differences(
-    counted: Counted, *, max_token_bytes: int | None, has_base: bool
-) -> tuple[str, ...]:
+def _differences(counted: Counted, *, max_token_bytes: int | None, **more: bool) -> tuple[str, ...]:
     """Return the reasons why rustbpe would learn other merges from the counted documents."""
     settings = {
         "weight": counted.has_weights,
         "min_count": counted.min_count > 1,
         "max_token_bytes": max_token_bytes is not None,
         "gaps": bool(counted.gaps),  # rustbpe drops them
-        "base": has_base,
+        **more,
     }
     return tuple(name for name, makes_others in settings.items() if makes_others)

@@ -7,19 +7,27 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
 from nanotok_ray.counts import SPLIT_PATTERN, default_threads, new_counter
 from nanotok_ray.documents import batches_of
-from nanotok_ray.errors import TokenizerError, VocabularySizeError
-from nanotok_ray.formats import BaseTotals, Counted, NewTokens, TrainingReport, dump
+from nanotok_ray.errors import RarePairsError, TokenizerError, VocabularySizeError
+from nanotok_ray.formats import (
+    BaseTotals,
+    Counted,
+    NewTokens,
+    SuperwordTotals,
+    TrainingReport,
+    dump,
+)
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer.base import (
     Base,
     EncodedSpans,
+    IdSpans,
     Spans,
     base_of,
     check_same_pattern,
@@ -82,6 +90,8 @@ class TrainSettings:
     """The longest token in bytes; None: no limit."""
     base: Base | None = None
     """The tokenizer that learning continues, with its pattern and special tokens; None: bytes."""
+    superwords: "SuperwordRules | None" = None
+    """The rules of tokens of several words, if they are learned now."""
 
     def __post_init__(self) -> None:
         """Check all values before anything is counted.
@@ -129,6 +139,9 @@ class TrainSettings:
         """The number of merges that the vocabulary size allows."""
         if self.base is not None:
             return self.vocab_size - self.base.num_ids
+        if self.superwords is not None:
+            first = self.superwords.first.tokenizer.get_vocab_size()
+            return self.vocab_size - first - len(self.special_tokens)
         return self.vocab_size - NUM_BYTES - len(self.special_tokens)
 
     def model(self, learned: Learned) -> Model | FileModel:
@@ -142,6 +155,22 @@ class TrainSettings:
         return make_model(
             learned.merges.tolist(), pattern=self.pattern, special_tokens=self.special_tokens
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SuperwordRules:
+    """The second stage of learning, in which tokens can have several words."""
+
+    first: "LearnedTokenizer"
+    """The tokenizer of the first stage, without special tokens."""
+    pattern: str
+    """The pattern of the second stage and of the tokenizer, a regular expression."""
+    max_words: int
+    """The maximum number of words of a new token."""
+    forbidden: bytes
+    """Bytes that no new token contains; none if empty."""
+    min_merge_count: int
+    """The count of pairs of adjacent ids from which on the segments are complete."""
 
 
 def checked_threads(threads: int | None) -> int:
@@ -173,19 +202,23 @@ def learn_merges(
 
 
 def _learn(
-    spans: Spans | EncodedSpans,
+    spans: Spans | EncodedSpans | IdSpans,
     settings: TrainSettings,
     *,
     threads: int,
     on_progress: OnMerges | None,
 ) -> Learned:
+    base, rules = settings.base, settings.superwords
+    if rules is not None:
+        base = Base(rules.first.tokenizer)
     merges, counts, applied, stop_reason = _core.learn(
         spans,
         num_merges=settings.num_merges,
         min_pair_count=settings.min_pair_count,
         max_token_bytes=settings.max_token_bytes,
         threads=threads,
-        base=None if settings.base is None else settings.base.tokens,
+        base=None if base is None else base.tokens,
+        superwords=None if rules is None else (rules.max_words, rules.forbidden),
         on_progress=on_progress,
     )
     return Learned(merges=merges, counts=counts, applied=applied, stop_reason=stop_reason)
@@ -280,6 +313,8 @@ def train_tokenizer(
         CountOverflowError, TokenizerError: As for `learn_merges`.
     """
     weighted = replace(settings, min_pair_count=settings.min_pair_count * counted.weight_unit)
+    if settings.superwords is not None:
+        return _train_superwords(spans, weighted, counted, threads=threads, on_progress=on_progress)
     base = settings.base
     encoded = spans if base is None else EncodedSpans(spans, base.tokenizer, threads)
     learned = _learn(encoded, weighted, threads=threads, on_progress=on_progress)
@@ -297,6 +332,48 @@ def train_tokenizer(
     )
     report = training_report(tokenizer.model, settings, learned, counted, base=totals)
     return LearnedTokenizer(tokenizer=tokenizer, report=report, base=base, new_tokens=new)
+
+
+def _train_superwords(
+    spans: Spans,
+    settings: TrainSettings,
+    counted: Counted,
+    *,
+    threads: int,
+    on_progress: OnMerges | None,
+) -> LearnedTokenizer:
+    """Continue the first stage from segments; `counted` describes the segments.
+
+    Raises:
+        RarePairsError: The last merge is rarer than pairs at which the segments were cut.
+    """
+    rules = settings.superwords
+    assert rules is not None, "the caller has seen it"
+    first, least = rules.first, rules.min_merge_count
+    second = _learn(IdSpans(spans), settings, threads=threads, on_progress=on_progress)
+    last = int(second.counts[-1]) if len(second.counts) else 0
+    is_complete = second.stop_reason == REACHED or (
+        second.stop_reason == BELOW_MIN_PAIR_COUNT and settings.min_pair_count >= least
+    )
+    if least > 1 and (last < least or not is_complete):
+        raise RarePairsError(
+            f"the last merge of several words occurs {last:,} times, and segments were cut at "
+            f"pairs of fewer than {least:,} occurrences"
+        )
+    learned = first.learned.followed_by(second)
+    model = make_model(
+        learned.merges.tolist(), pattern=rules.pattern, special_tokens=settings.special_tokens
+    )
+    totals = SuperwordTotals(
+        first_merges=len(first.learned.merges),
+        max_words=rules.max_words,
+        forbidden=rules.forbidden.decode(),
+        min_merge_count=least,
+        distinct_segments=counted.distinct_spans,
+    )
+    own = {item.name: getattr(first.report, item.name) for item in fields(Counted)}
+    report = training_report(model, settings, learned, Counted(**own), superwords=totals)
+    return LearnedTokenizer(tokenizer=Tokenizer(model), report=report)
 
 
 def learn(

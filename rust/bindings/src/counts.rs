@@ -1,12 +1,15 @@
 //! `SpanCounts`, `merge_runs` and `RunSums` for Python.
 
-use nanotok_bpe::{Error, RunProblem, RunView, SortedRun, SpanTotals};
+use std::sync::Arc;
+
+use nanotok_bpe::{Error, FrequentPairs, Recount, RunProblem, RunView, SortedRun, SpanTotals};
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::arrays::{Array, Pattern, documents, slice, splitter};
 use crate::calls::{Changing, detached, max_threads};
+use crate::encoder::Encoder;
 use crate::errors::{bad_argument, to_python};
 use crate::normalizers::normalizers;
 
@@ -26,14 +29,25 @@ pub(crate) struct SpanCounts(Changing<nanotok_bpe::SpanCounts>);
 #[pymethods]
 impl SpanCounts {
     #[new]
-    #[pyo3(signature = (pattern, *, gaps = "spans", normalizers = vec![]))]
+    #[pyo3(signature = (pattern, *, gaps = "spans", normalizers = vec![], base = None, frequent = None))]
     fn new(
         py: Python<'_>,
         pattern: Pattern,
         gaps: &str,
         normalizers: Vec<Bound<'_, PyTuple>>,
+        base: Option<PyRef<'_, Encoder>>,
+        frequent: Option<PyReadonlyArray1<'_, u64>>,
     ) -> PyResult<Self> {
-        let counts = nanotok_bpe::SpanCounts::new(splitter(py, &pattern, gaps)?);
+        let mut counts = nanotok_bpe::SpanCounts::new(splitter(py, &pattern, gaps)?);
+        if let Some(base) = base {
+            let base = Arc::clone(&base.0);
+            let frequent = frequent.as_ref().map(|pairs| slice(pairs, "frequent")).transpose()?;
+            let frequent = detached(py, || frequent.map(FrequentPairs::new))?;
+            counts = counts.with_recount(match frequent {
+                Some(frequent) => Recount::Segments(base, Arc::new(frequent)),
+                None => Recount::Pairs(base),
+            });
+        }
         let counts = counts.with_normalizers(self::normalizers(&normalizers)?);
         counts.map(|counts| Self(Changing::new(counts))).map_err(|error| to_python(&error))
     }

@@ -1,5 +1,7 @@
 //! `Encoder` for Python.
 
+use std::sync::Arc;
+
 use nanotok_bpe::{Documents, Frame, TokenId, Tokens};
 use nanotok_memory as memory;
 use numpy::{Element, IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
@@ -33,7 +35,7 @@ impl Recognizer {
 /// Encodes documents to token ids. Internal ids are bytes, merges and whole tokens in this order;
 /// `numbering` has the ids.
 #[pyclass(frozen, module = "nanotok_ray._core")]
-pub(crate) struct Encoder(nanotok_bpe::Encoder);
+pub(crate) struct Encoder(pub(crate) Arc<nanotok_bpe::Encoder>);
 
 #[pymethods]
 impl Encoder {
@@ -73,7 +75,7 @@ impl Encoder {
             };
             encoder.with_cache_bytes(cache_bytes).with_normalizers(normalizers)
         })?;
-        encoder.map(Self).map_err(|error| to_python(&error))
+        encoder.map(|encoder| Self(Arc::new(encoder))).map_err(|error| to_python(&error))
     }
 
     /// Return the ids of one document.

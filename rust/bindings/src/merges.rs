@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use nanotok_bpe::{Base, Documents, Error, Goal, Measured, Progress, Stop, Text};
+use nanotok_bpe::{Base, Documents, Error, Goal, Measured, Progress, Stop, Superwords, Text};
 use nanotok_memory as memory;
 use numpy::{Element, IntoPyArray, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -26,7 +26,7 @@ type RankedArrays<'py> =
 #[pyfunction]
 #[pyo3(signature = (
     batches, *, num_merges, min_pair_count = 1, max_token_bytes = None, threads = 1, base = None,
-    on_progress = None,
+    superwords = None, on_progress = None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
 pub(crate) fn learn<'py>(
@@ -37,12 +37,16 @@ pub(crate) fn learn<'py>(
     max_token_bytes: Option<usize>,
     #[pyo3(from_py_with = max_threads)] threads: usize,
     base: Option<TokenArrays<'py>>,
+    superwords: Option<(usize, Vec<u8>)>,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<Learned<'py>> {
     let max_token_bytes = max_token_bytes.unwrap_or(usize::MAX);
     let goal = Goal { num_merges, min_pair_count, max_token_bytes, threads };
     let text = if let Some((data, offsets)) = &base {
-        let base = Base { tokens: documents(data, offsets)? };
+        let superwords = superwords
+            .as_ref()
+            .map(|(max_words, forbidden)| Superwords { max_words: *max_words, forbidden });
+        let base = Base { tokens: documents(data, offsets)?, superwords };
         text_of(batches, goal, Some(base), |data, offsets| Documents::of_ids(data, offsets))?
     } else {
         text_of(batches, goal, None, |data, offsets| Documents::new(data, offsets))?

@@ -3,6 +3,7 @@
 //!
 //! * `counter`: counting in one thread; `short_counts` and `long_counts`: its tables.
 //! * `sorting`: the sum of several tables as one sorted run; `runs`: sorted runs.
+//! * `recount`: pairs and segments of ids in place of spans.
 //! * `run_sums`: sums of sorted runs with weights; `run_merge`: the loop over many runs.
 
 use crate::count::counter::{Counter, Sums};
@@ -13,12 +14,14 @@ use crate::{Documents, Error, Normalizer, Splitter};
 
 mod counter;
 mod long_counts;
+mod recount;
 mod run_merge;
 mod run_sums;
 mod runs;
 mod short_counts;
 mod sorting;
 
+pub use recount::{FrequentPairs, Recount};
 pub use run_sums::{RunSums, SpanTotals, merge_runs};
 pub use runs::{RunView, SortedRun};
 
@@ -31,6 +34,7 @@ pub use runs::{RunView, SortedRun};
 pub struct SpanCounts {
     splitter: Splitter,
     normalizers: Normalizers,
+    recount: Option<Recount>,
     /// One per thread. The sum of all counts is `total`, so that none of them can exceed
     /// `u64::MAX`.
     counters: Vec<Counter>,
@@ -42,7 +46,13 @@ impl SpanCounts {
     /// Creates empty counts.
     pub fn new(splitter: Splitter) -> Self {
         let normalizers = Normalizers::default();
-        Self { splitter, normalizers, counters: Vec::new(), total: 0, gaps: 0 }
+        Self { splitter, normalizers, recount: None, counters: Vec::new(), total: 0, gaps: 0 }
+    }
+
+    /// Counts something else of the spans, which `total` and the run then have in place of spans.
+    #[must_use]
+    pub fn with_recount(self, recount: Recount) -> Self {
+        Self { recount: Some(recount), ..self }
     }
 
     /// Changes every document by `normalizers` before it is split. Positions in errors are those in
@@ -136,7 +146,7 @@ impl SpanCounts {
 
     fn make_counters(&mut self, number: usize) {
         while self.counters.len() < number {
-            self.counters.push(Counter::new(self.splitter.clone()));
+            self.counters.push(Counter::new(self.splitter.clone(), self.recount.clone()));
         }
     }
 }

@@ -21,7 +21,8 @@ use nanotok_memory as memory;
 
 use crate::documents::blocks;
 use crate::encode::out::Out;
-use crate::encode::span_ids::{Scratch, SpanIds};
+pub(crate) use crate::encode::span_ids::Scratch;
+use crate::encode::span_ids::SpanIds;
 use crate::encode::worker::Worker;
 use crate::normalize::Normalizers;
 use crate::threads::in_threads;
@@ -193,6 +194,11 @@ impl Encoder {
         self.encode_all(&offsets, document, frame, threads)
     }
 
+    /// The ids of one span, which must not be empty.
+    pub(crate) fn span<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
+        self.span_ids.encode(span, scratch)
+    }
+
     /// The ids of spans, which are not split, back to back, and n + 1 offsets. The result is the same
     /// for any number of threads.
     pub fn encode_spans(&self, spans: Documents<'_>, threads: usize) -> (Vec<u32>, Vec<i64>) {
@@ -202,7 +208,7 @@ impl Encoder {
             for span in block.map(|number| spans.get(number)) {
                 let found = match span {
                     [] => &[],
-                    span => self.span_ids.encode(span, &mut scratch),
+                    span => self.span(span, &mut scratch),
                 };
                 memory::append(&mut ids, found);
                 lengths.push(found.len());

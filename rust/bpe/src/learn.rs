@@ -84,6 +84,17 @@ impl Goal {
 pub struct Base<'a> {
     /// The bytes of each id; no bytes for an id that no text has.
     pub tokens: Documents<'a>,
+    /// The limits of tokens of several words, if spans contain several words.
+    pub superwords: Option<Superwords<'a>>,
+}
+
+/// The limits of tokens of several words.
+#[derive(Debug, Clone, Copy)]
+pub struct Superwords<'a> {
+    /// The maximum number of words of a token: of parts between spaces that are not empty.
+    pub max_words: usize,
+    /// Bytes that no new token contains; none if empty.
+    pub forbidden: &'a [u8],
 }
 
 /// The result of [`learn`].

@@ -96,7 +96,9 @@ mod zeros;
 mod reference;
 
 pub use byte_order::ByteOrder;
-pub use count::{RunSums, RunView, SortedRun, SpanCounts, SpanTotals, merge_runs};
+pub use count::{
+    FrequentPairs, Recount, RunSums, RunView, SortedRun, SpanCounts, SpanTotals, merge_runs,
+};
 pub use cpu::Level;
 pub use decode::{Decoder, Rows, replace_invalid};
 pub use documents::Documents;
@@ -106,7 +108,7 @@ pub use encode::{
 };
 pub use error::{Error, GaveUp, RunProblem};
 pub use hash::{hash_documents, hash64};
-pub use learn::{Base, Goal, Learned, Measured, Merge, Progress, Stop, Text, learn};
+pub use learn::{Base, Goal, Learned, Measured, Merge, Progress, Stop, Superwords, Text, learn};
 pub use normalize::Normalizer;
 pub use numbering::MAX_IDS;
 pub use recognize::Recognizer;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Behavior, Goal, Kind, Learned, Merge, Step, Stop, hash64};
+use crate::{Behavior, Goal, Kind, Learned, Merge, Step, Stop, Superwords, hash64};
 
 /// Spans of the regex engine, with their kinds.
 pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>, Kind)> {
@@ -87,13 +87,14 @@ pub(crate) fn count(pattern: &str, documents: &[Vec<u8>]) -> Vec<(u64, Vec<u8>, 
 pub(crate) fn learn(spans: &[(Vec<u8>, u64)], goal: Goal) -> Learned {
     let sequences = spans.iter().map(|(span, count)| (as_ids(span), *count)).collect();
     let bytes: Vec<_> = (0..=255).map(|byte| vec![byte]).collect();
-    learn_on(sequences, &bytes, goal)
+    learn_on(sequences, &bytes, None, goal)
 }
 
 /// The same for spans as ids, of which `base` has the bytes. No merge makes these bytes again.
 pub(crate) fn learn_on(
     mut sequences: Vec<(Vec<u32>, u64)>,
     base: &[Vec<u8>],
+    superwords: Option<Superwords<'_>>,
     goal: Goal,
 ) -> Learned {
     let mut tokens = base.to_vec();
@@ -111,7 +112,16 @@ pub(crate) fn learn_on(
         let bytes = |pair: Merge| [&tokens[pair.0 as usize][..], &tokens[pair.1 as usize]].concat();
         pairs.retain(|&pair, count| {
             let token = bytes(pair);
-            *count > 0 && token.len() <= goal.max_token_bytes && !base.contains(&token)
+            let words = token.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).count();
+            let is_allowed = superwords.is_none_or(|it| {
+                let length = it.forbidden.len().max(1);
+                let has_forbidden = token.windows(length).any(|part| part == it.forbidden);
+                words <= it.max_words && !has_forbidden
+            });
+            *count > 0
+                && token.len() <= goal.max_token_bytes
+                && !base.contains(&token)
+                && is_allowed
         });
         // Of equal maxima `max_by_key` returns the last: the smallest pair in reverse order.
         let Some((pair, count)) = pairs.into_iter().rev().max_by_key(|&(_, count)| count) else {

@@ -1,10 +1,12 @@
 //! Counting: examples, errors, and the comparison with the reference implementation.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::split::GapRule;
-use crate::{hash64, merge_runs, reference};
+use crate::{Encoder, Merge, hash64, merge_runs, reference};
 
 const PATTERN: &str = r"\p{L}+|\s+";
 
@@ -126,5 +128,66 @@ proptest! {
         update(&mut batches, one, 1).unwrap();
         update(&mut batches, other, 2).unwrap();
         prop_assert_eq!(batches.sorted_run(1), merged);
+    }
+}
+
+/// The items of spans, in plain code.
+fn recounted(spans: &[Vec<u32>], frequent: Option<&[Merge]>) -> Vec<Vec<u32>> {
+    let Some(frequent) = frequent else {
+        return spans.iter().flat_map(|ids| ids.windows(2).map(<[u32]>::to_vec)).collect();
+    };
+    let mut segments: Vec<Vec<u32>> = Vec::new();
+    for ids in spans {
+        let mut last = None;
+        for &id in ids {
+            match segments
+                .last_mut()
+                .filter(|_| last.is_some_and(|it| frequent.contains(&(it, id))))
+            {
+                Some(segment) => segment.push(id),
+                None => segments.push(vec![id]),
+            }
+            last = Some(id);
+        }
+    }
+    segments.retain(|segment| segment.len() > 1);
+    segments
+}
+
+proptest! {
+    #[test]
+    fn pairs_and_segments_are_counted_as_in_plain_code(
+        documents in prop::collection::vec("[ab \u{e9}]{0,20}", 0..6),
+        frequent in prop::option::of(prop::collection::vec((95u32..100, 95u32..100), 0..9)),
+        threads in 1usize..4,
+    ) {
+        let merges = [(97, 97), (32, 97), (256, 98)];
+        let documents: Vec<Vec<u8>> = documents.into_iter().map(String::into_bytes).collect();
+        let splitter = Splitter::new(r"[ab]+| +|.", GapRule::Spans)?;
+        let encoder = Arc::new(Encoder::new(splitter.clone(), &merges)?);
+        let regex = fancy_regex::Regex::new(r"[ab]+| +|.").unwrap();
+        let spans: Vec<_> = documents
+            .iter()
+            .flat_map(|document| reference::split(&regex, document))
+            .map(|(span, _)| reference::encode_span(&merges, &span))
+            .collect();
+        let recount = match &frequent {
+            None => Recount::Pairs(encoder),
+            Some(pairs) => {
+                let numbers: Vec<u64> =
+                    pairs.iter().map(|&(left, right)| u64::from(right) << 32 | u64::from(left)).collect();
+                Recount::Segments(encoder, Arc::new(FrequentPairs::new(&numbers)))
+            }
+        };
+        let mut counts = SpanCounts::new(splitter).with_recount(recount);
+        update(&mut counts, &documents, threads)?;
+        let mut expected: std::collections::BTreeMap<Vec<u8>, u64> = std::collections::BTreeMap::new();
+        for ids in recounted(&spans, frequent.as_deref()) {
+            *expected.entry(ids.iter().flat_map(|id| id.to_le_bytes()).collect()).or_default() += 1;
+        }
+        let mut found: Vec<_> =
+            rows(&counts.sorted_run(1)).into_iter().map(|(_, span, count)| (span, count)).collect();
+        found.sort();
+        prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
     }
 }

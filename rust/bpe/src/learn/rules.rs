@@ -1,10 +1,11 @@
 //! The rules for new tokens: which pairs of neighbors can be merged at all.
 
+use memchr::memmem::Finder;
 use nanotok_memory as memory;
 use rustc_hash::FxHashSet;
 
 use crate::learn::Base;
-use crate::{Documents, Error, MAX_VOCABULARY_BYTES, Merge};
+use crate::{Error, MAX_VOCABULARY_BYTES, Merge};
 
 /// The tokens so far, and the limits of new ones.
 #[derive(Debug)]
@@ -23,6 +24,10 @@ struct Spelled {
     starts: Vec<usize>,
     /// The bytes of the tokens of the base, which no merge may make again.
     known: FxHashSet<Box<[u8]>>,
+    /// The maximum number of words of a new token.
+    max_words: usize,
+    /// Finds the bytes that no new token contains.
+    forbidden: Option<Finder<'static>>,
 }
 
 impl Rules {
@@ -48,7 +53,7 @@ impl Rules {
         Ok(Self {
             lengths: memory::collected((0..tokens.len()).map(|id| tokens.get(id).len())),
             max_token_bytes,
-            spelled: Some(Spelled::of(tokens)),
+            spelled: Some(Spelled::of(base)),
         })
     }
 
@@ -91,12 +96,20 @@ impl Rules {
 }
 
 impl Spelled {
-    fn of(tokens: Documents<'_>) -> Self {
+    fn of(base: Base<'_>) -> Self {
+        let Base { tokens, superwords } = base;
+        let forbidden = superwords.map(|it| it.forbidden).filter(|it| !it.is_empty());
         let first = tokens.start(0);
         let mut starts = memory::with_capacity(tokens.len() + 1);
         starts.extend((0..=tokens.len()).map(|id| tokens.start(id) - first));
         let all = (0..tokens.len()).map(|id| tokens.get(id));
-        Self { data: memory::copied(tokens.all()), starts, known: all.map(Box::from).collect() }
+        Self {
+            data: memory::copied(tokens.all()),
+            starts,
+            known: all.map(Box::from).collect(),
+            max_words: superwords.map_or(usize::MAX, |it| it.max_words),
+            forbidden: forbidden.map(|bytes| Finder::new(bytes).into_owned()),
+        }
     }
 
     fn get(&self, id: u32) -> &[u8] {
@@ -114,6 +127,14 @@ impl Spelled {
     }
 
     fn may_merge(&self, pair: Merge) -> bool {
-        !self.known.contains(&self.joined(pair))
+        let token = self.joined(pair);
+        !self.known.contains(&token)
+            && (self.max_words == usize::MAX || num_words(&token) <= self.max_words)
+            && self.forbidden.as_ref().is_none_or(|finder| finder.find(&token).is_none())
     }
+}
+
+/// The number of parts between spaces that are not empty.
+fn num_words(token: &[u8]) -> usize {
+    token.split(|&byte| byte == b' ').filter(|word| !word.is_empty()).count()
 }

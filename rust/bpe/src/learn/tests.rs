@@ -181,6 +181,7 @@ fn goal() -> impl Strategy<Value = Goal> {
 fn continue_from(
     tokens: &[Vec<u8>],
     spans: &[(Vec<u32>, u64)],
+    superwords: Option<Superwords<'_>>,
     goal: Goal,
 ) -> Result<Learned, Error> {
     let with_offsets = |lengths: &mut dyn Iterator<Item = usize>| {
@@ -195,7 +196,7 @@ fn continue_from(
     let (ids, ends) =
         (ids.collect::<Vec<_>>(), with_offsets(&mut spans.iter().map(|it| it.0.len())));
     let counts: Vec<u64> = spans.iter().map(|&(_, count)| count).collect();
-    let base = Base { tokens: Documents::new(&data, &offsets)? };
+    let base = Base { tokens: Documents::new(&data, &offsets)?, superwords };
     let spans = Documents::of_ids(&ids, &ends)?;
     let mut measured = Measured::default();
     measured.add(spans, &counts)?;
@@ -212,19 +213,19 @@ fn continue_from(
 #[test]
 fn ids_of_a_base_are_checked() {
     let tokens = [b"a".to_vec(), b"b".to_vec()];
-    let learned = continue_from(&tokens, &[(vec![0, 1], 3)], Goal::merges(5)).unwrap();
+    let learned = continue_from(&tokens, &[(vec![0, 1], 3)], None, Goal::merges(5)).unwrap();
     assert_eq!((learned.merges, learned.stop), (vec![(0, 1)], Stop::NoPairLeft));
-    let unknown = continue_from(&tokens, &[(vec![0, 2], 3)], Goal::merges(1));
+    let unknown = continue_from(&tokens, &[(vec![0, 2], 3)], None, Goal::merges(1));
     assert_eq!(unknown, Err(Error::UnknownBaseId { id: 2, number: 2 }));
     let many = [(vec![0, 1], u64::MAX), (vec![0, 1, 0], 1)];
     let overflow = Err(Error::PairCountOverflow { left: 0, right: 1 });
-    assert_eq!(continue_from(&tokens, &many, Goal::merges(1)), overflow);
+    assert_eq!(continue_from(&tokens, &many, None, Goal::merges(1)), overflow);
 }
 
 #[test]
 fn a_token_of_the_base_is_not_made_again() {
     let tokens = [&b"a"[..], b"b", b"", b"ab"].map(<[u8]>::to_vec);
-    let learned = continue_from(&tokens, &[(vec![0, 1, 0], 9)], Goal::merges(5)).unwrap();
+    let learned = continue_from(&tokens, &[(vec![0, 1, 0], 9)], None, Goal::merges(5)).unwrap();
     assert_eq!(learned.merges, [(1, 0), (0, 4)]);
 }
 
@@ -243,7 +244,7 @@ proptest! {
             .map(|(span, count)| (reference::encode_span(&learned.merges[..first], span), *count))
             .collect();
         let goal = Goal { num_merges: goal.num_merges - first, ..goal };
-        let rest = continue_from(&tokens, &encoded, goal)?;
+        let rest = continue_from(&tokens, &encoded, None, goal)?;
         prop_assert_eq!(&rest.merges, &learned.merges[first..]);
         prop_assert_eq!(&rest.counts, &learned.counts[first..]);
         prop_assert_eq!(&rest.applied, &learned.applied[first..]);
@@ -252,16 +253,24 @@ proptest! {
 
     #[test]
     fn continuing_equals_recounting_each_time(
-        spans in prop::collection::vec((prop::collection::vec(0u32..7, 0..12), 0u64..4), 0..12),
+        spans in prop::collection::vec((prop::collection::vec(0u32..9, 0..12), 0u64..4), 0..12),
         goal in goal(),
+        max_words in 1usize..5,
+        forbidden in prop::sample::select(vec!["", " ", "b ", "aba"]),
+        has_superwords in any::<bool>(),
     ) {
-        let tokens = [&b"a"[..], b"b", b"ab", b"bab", b"", b"aa", b"ba"].map(<[u8]>::to_vec);
+        let tokens = [&b"a"[..], b"b", b"ab", b"bab", b"", b"aa", b"ba", b" ", b" a"];
+        let tokens = tokens.map(<[u8]>::to_vec);
         let spans: Vec<_> = spans
             .into_iter()
             .map(|(ids, count)| (ids.into_iter().filter(|&id| id != 4).collect(), count))
             .collect();
-        let learned = continue_from(&tokens, &spans, goal)?;
-        prop_assert_eq!(learned, reference::learn_on(spans, &tokens, goal));
+        let superwords = has_superwords.then_some(Superwords {
+            max_words,
+            forbidden: forbidden.as_bytes(),
+        });
+        let learned = continue_from(&tokens, &spans, superwords, goal)?;
+        prop_assert_eq!(learned, reference::learn_on(spans, &tokens, superwords, goal));
     }
 
     #[test]
