@@ -295,14 +295,7 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
     """
     stages = stage_plans(plan)
     if plan.training is not None and plan.tokenizer is None:
-        if stages["count"].todo:
-            yield _planned("count", last, size=stages["count"].bytes or 0)
-        if len(plan.training.progress.stored.items) > MERGE_ABOVE:
-            yield _planned("merge", last)
-        yield _planned("reduce", last)
-        yield _planned("learn", last)
-        if plan.recipe.tokenizer.superwords is not None:
-            yield from (_planned(name, last) for name in ("pairs", "segments"))
+        yield from _learning_stages(plan.training, stages["count"], last)
     if plan.command != "train" and plan.output is None:
         if plan.reused:
             yield _planned(REUSE_STAGE, last)
@@ -315,6 +308,19 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
     for exporting in plan.exports:
         if exporting.todo:
             yield _planned("export", last)
+
+
+def _learning_stages(
+    training: TrainingPlan, counting: StagePlan, last: Mapping[str, StageTime]
+) -> Iterator[PlannedStage]:
+    if counting.todo:
+        yield _planned("count", last, size=counting.bytes or 0)
+    if len(training.progress.stored.items) > MERGE_ABOVE:
+        yield _planned("merge", last)
+    yield _planned("reduce", last)
+    yield _planned("learn", last)
+    if training.training.recipe.tokenizer.superwords is not None:
+        yield from (_planned(name, last) for name in ("pairs", "segments"))
 
 
 def _summary(plan: JobPlan) -> PlanSummary:
@@ -391,8 +397,8 @@ def _training_notes(plan: TrainingPlan) -> Iterator[str]:
         )
     if plan.tokenizer is None and (superwords := plan.training.recipe.tokenizer.superwords):
         yield (
-            f"from {superwords.from_size:,} ids on, tokens of up to {superwords.max_words} words are "
-            "learned; the texts are read two more times for this"
+            f"from {superwords.from_size:,} ids on, tokens of up to {superwords.max_words} words "
+            "are learned; the texts are read two more times for this"
         )
     yield from plan.learned.notes()
     if plan.training.is_of_other_inputs:
