@@ -3,16 +3,20 @@
     python benchmarks/million_strings.py --strings 1000000 --seed 1 [--pattern NAME ...]
     python benchmarks/million_strings.py --strings 200000 --file FILE ... [--texts GLOB ...]
 
-Strings of 0 to 60 characters are made from a seed with the inputs that affect patterns: letters of
+Strings of 0 to 130 characters are made from a seed with the inputs that affect patterns: letters of
 all scripts, marks, numbers of every kind, white space, contractions, ends of lines, signs, emoji,
-unassigned code points, long runs. For each pattern (the named ones, and those below) a tokenizer
-of about 2,000 ids is learned from other strings. With --file, the tokenizer of each file that
-`open_tokenizer` opens is compared with the library that defines it: tokenizers, sentencepiece, or
-tiktoken for ranks; also the decoded texts, and the texts of parquet files and JSON lines. A line is
-printed for each pattern or file; strings with other ids are printed, and the exit code is then 1.
+unassigned code points, long runs, names of special tokens and bytes. For each pattern
+(the named ones, and those below) a tokenizer of about 2,000 ids is learned from other strings. With
+--file, the tokenizer of each file that `open_tokenizer` opens is compared with the library that
+defines it: tokenizers, sentencepiece, or tiktoken for ranks. The library opens the file itself,
+without added tokens: their names are text. Compared are also the decoded texts, the texts of as
+many rows of random ids, and the texts of parquet files and JSON lines. A line is printed for each
+pattern or file; strings with other ids are printed, and the exit code is then 1.
 """
 
 import argparse
+import itertools
+import json
 import sys
 import time
 import unicodedata
@@ -25,6 +29,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import sentencepiece
 import tokenizers
+from numpy.typing import NDArray
 
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.shards.check.cross_check import cross_check_of
@@ -40,8 +45,11 @@ ALL_PATTERNS = {
 }
 """The last two as published with GPT-2 and Qwen 2."""
 
-MAX_CHARACTERS = 60
+Offsets = NDArray[np.int64]
+
+MAX_CHARACTERS = 130
 MAX_PIECES = 16
+MAX_IDS = 8
 VOCAB_SIZE = 2000
 LEARNED_FROM = 20_000
 BATCH = 50_000
@@ -61,11 +69,12 @@ PIECES = [
     "/\n|//\r\n/|!\n\n|{\n| !| (|! | /|./|!/\n/",
     "\U0001f468\u200d\U0001f4bb|\U0001f3f3\ufe0f\u200d\U0001f308|\U0001f600|\U0001f1e9\U0001f1ea",
     "\u200b|\u200d|\ufeff|\ue000|\U0010ffff|\U000f0000|\ufffe|\ufffd|\0|\x7f|\u0378|\u180e|\u2060",
+    "\u2581|\u2581\u2581|<0x0A>|<0xE4>|<s>|</s>|<unk>|[UNK]|[CLS]|[MASK]|##a|##|<EOT>|<META>|[INST]",
 ]
 """Lists of pieces, delimited by bars."""
 
 RUN_OF = " \n\ta1!'\u00e9\u4e2d\u0301\u3000\u00bd"
-RUN_LENGTHS = (3, 15, 16, 17, 32, 59)
+RUN_LENGTHS = (3, 15, 16, 17, 32, 59, 101)
 
 
 @cache
@@ -107,29 +116,66 @@ def learned(pattern: str, *, seed: int, count: int = LEARNED_FROM) -> Tokenizer:
 
 def differing(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, list[int], list[int]]]:
     """Yield each text whose ids differ, with ours and those of the library."""
-    peer = cross_check_of(tokenizer, recognize=False)
+    peer = encoder_of(tokenizer)
     for first in range(0, len(texts), BATCH):
         batch = texts[first : first + BATCH]
         ids, offsets = tokenizer.encode_batch(batch)
         all_ids, bounds = ids.tolist(), pairwise(offsets.tolist())
         for text, (start, end) in zip(batch, bounds, strict=True):
-            expected = peer.ids(text)
+            expected = peer(text)
             if all_ids[start:end] != expected:
                 yield text, all_ids[start:end], expected
 
 
-def decoded_otherwise(tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield each text whose ids the library decodes otherwise, with ours and its text."""
+def encoder_of(tokenizer: Tokenizer) -> Callable[[str], list[int]]:
+    """Return the function of the library that encodes a text."""
+    model = tokenizer.model
+    if not isinstance(model, FileModel) or not model.has_library:
+        return cross_check_of(tokenizer, recognize=False).ids
+    if model.description.file == "tokenizer.json":
+        none = dict.fromkeys(("post_processor", "truncation", "padding"))
+        contents = {**json.loads(model.data), **none, "added_tokens": []}
+        library = tokenizers.Tokenizer.from_str(json.dumps(contents))
+        return lambda text: [*library.encode(text).ids]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
+    return lambda text: [*processor.encode(text)]
+
+
+def decoded_otherwise(
+    tokenizer: Tokenizer, texts: list[str], *, seed: int
+) -> Iterator[tuple[list[int], str, str]]:
+    """Yield each row of ids that the library decodes otherwise, with our text and its.
+
+    The rows are those of the texts, and as many of random ids.
+    """
     model = tokenizer.model
     if not isinstance(model, FileModel) or not model.has_library:
         return
     peer = decoder_of(model)
-    ids, offsets = tokenizer.encode_batch(texts)
-    own = tokenizer.decode_batch(ids, offsets).to_pylist()
-    for text, mine, (start, end) in zip(texts, own, pairwise(offsets.tolist()), strict=True):
-        expected = peer(ids[start:end].tolist())
-        if mine != expected:
-            yield text, mine, expected
+    for ids, offsets in (tokenizer.encode_batch(texts), random_ids(model, len(texts), seed=seed)):
+        own = tokenizer.decode_batch(ids, offsets).to_pylist()
+        for mine, (start, end) in zip(own, pairwise(offsets.tolist()), strict=True):
+            row = ids[start:end].tolist()
+            expected = peer(row)
+            if mine != expected:
+                yield row, mine, expected
+
+
+def random_ids(model: FileModel, count: int, *, seed: int) -> tuple[NDArray[np.uint32], Offsets]:
+    """Return rows of ids of text; half of the ids are those of bytes."""
+    random = np.random.default_rng(seed)
+    numbers = sorted(model.text_tokens)
+    of_bytes = [number for number in numbers if is_byte(model, number)] or numbers
+    offsets = np.concatenate(([0], np.cumsum(random.integers(0, MAX_IDS + 1, count))))
+    chosen = [random.choice(each, offsets[-1]) for each in (of_bytes, numbers)]
+    ids = np.where(random.integers(0, 2, offsets[-1]), *chosen)
+    return ids.astype(np.uint32), offsets.astype(np.int64)
+
+
+def is_byte(model: FileModel, number: int) -> bool:
+    """Return whether a token is one byte, also by a name such as <0x0A>."""
+    name = (model.spelling or {}).get(number, "")
+    return len(model.text_tokens[number]) == 1 or (len(name), name[:3]) == (6, "<0x")
 
 
 def decoder_of(model: FileModel) -> Callable[[list[int]], str]:
@@ -145,18 +191,18 @@ def compare(name: str, tokenizer: Tokenizer, options: argparse.Namespace) -> int
     """Compare the strings and the texts in parts; return the number of differences."""
     start, mismatches = time.perf_counter(), 0
     count, seed = options.strings, options.seed
-    parts = (
-        strings(min(BATCH, count - first), seed=seed + part * 2**33)
-        for part, first in enumerate(range(0, count, BATCH))
-    )
     read = texts_of(options.texts)
-    for texts in (*parts, read):
-        unequal = (*differing(tokenizer, texts), *decoded_otherwise(tokenizer, texts))
-        for text, own, expected in unequal:
+    parts = (
+        (own_seed, strings(min(BATCH, count - first), seed=own_seed))
+        for first, own_seed in zip(range(0, count, BATCH), itertools.count(seed, 2**33))
+    )
+    for own_seed, texts in itertools.chain([(seed, read)], parts):
+        decoded = decoded_otherwise(tokenizer, texts, seed=own_seed)
+        for given, own, expected in (*differing(tokenizer, texts), *decoded):
             mismatches += 1
             if mismatches <= SHOWN:
                 print(
-                    f"{name}: {text[:200]!r}: {own!r:.300}, library {expected!r:.300}", flush=True
+                    f"{name}: {given[:200]!r}: {own!r:.300}, library {expected!r:.300}", flush=True
                 )
     seconds = time.perf_counter() - start
     print(
