@@ -23,7 +23,6 @@ from nanotok_ray.tokenizer.piece_model import (
 Ids = NDArray[np.uint16] | NDArray[np.uint32]
 Offsets = NDArray[np.int64]
 
-_UNKNOWN_TEXT = " \u2047 "
 _ONE_BYTE = "nanotok-one-byte"
 """Replaces each byte of invalid UTF-8 on its own, as SentencePiece does."""
 
@@ -76,7 +75,7 @@ class PieceDecoder(TextDecoder):
     """Decodes the ids of a SentencePiece model as the library does.
 
     The pieces are joined, and bytes that are no UTF-8 become U+FFFD. The space of the first piece
-    is removed if encoding puts one before each text.
+    is removed if encoding puts one before each text. The text of the unknown piece is kept.
     """
 
     def __init__(self, model: FileModel) -> None:
@@ -89,6 +88,7 @@ class PieceDecoder(TextDecoder):
             if piece.kind == BYTE
         }
         self._texts = _texts(pieces)
+        self._unknown = {n for n, piece in enumerate(pieces.pieces) if piece.kind == UNKNOWN}
         self._strips = pieces.add_dummy_prefix or pieces.remove_extra_whitespaces
         self._strips_all = pieces.remove_extra_whitespaces
 
@@ -114,7 +114,7 @@ class PieceDecoder(TextDecoder):
                 parts.append(name)
                 continue
             piece = self._piece(number)
-            if at_start and piece.startswith(" "):
+            if at_start and piece.startswith(" ") and number not in self._unknown:
                 piece = piece[1:]
                 at_start = self._strips_all
             if piece:
@@ -132,7 +132,7 @@ class PieceDecoder(TextDecoder):
 def _texts(model: PieceModel) -> Mapping[int, str]:
     """Return the text of each piece that is neither a byte nor a control symbol."""
     rows: Sequence[tuple[int, str]] = [
-        (number, _UNKNOWN_TEXT if piece.kind == UNKNOWN else piece.text.replace(SPACE, " "))
+        (number, model.unknown_text if piece.kind == UNKNOWN else piece.text.replace(SPACE, " "))
         for number, piece in enumerate(model.pieces)
         if piece.kind not in (BYTE, CONTROL)
     ]

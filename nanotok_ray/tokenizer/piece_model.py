@@ -18,6 +18,8 @@ BPE = 2
 """The type of a model that merges pairs."""
 SPACE = "\u2581"
 """The character that stands for a space in pieces."""
+UNKNOWN_TEXT = " \u2047 "
+"""What the library decodes the unknown piece to, unless the model says otherwise."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES = {_FIXED64: 8, _FIXED32: 4}
@@ -43,6 +45,8 @@ class PieceModel:
     byte_fallback: bool = False
     treat_whitespace_as_suffix: bool = False
     bos_id: int = 1
+    unknown_text: str = UNKNOWN_TEXT
+    """What the unknown piece is decoded to."""
     charsmap: bytes = b""
     """The compiled rules of normalization; empty: characters stay as they are."""
     add_dummy_prefix: bool = True
@@ -94,19 +98,27 @@ def piece_model(data: bytes, *, name: str) -> PieceModel:
             f"{name} is no SentencePiece model: it has {len(pieces):,} pieces, and 1 to "
             f"{MAX_TOKENS:,} are read"
         )
-    flags = {key: bool(value) for key, value in values.items() if key in _FLAGS}
+    numbers = {key: value for key, value in values.items() if isinstance(value, int)}
+    texts = {key: value for key, value in values.items() if isinstance(value, bytes)}
     return PieceModel(
         pieces=tuple(pieces),
-        model_type=int(values.get("model_type", 1)),
-        bos_id=_signed(int(values.get("bos_id", 1))),
-        charsmap=bytes(values.get("charsmap", b"")),
-        **flags,
+        model_type=numbers.get("model_type", 1),
+        bos_id=_signed(numbers.get("bos_id", 1)),
+        unknown_text=texts.get("unknown_text", UNKNOWN_TEXT.encode()).decode(errors="replace"),
+        charsmap=texts.get("charsmap", b""),
+        **{key: bool(value) for key, value in numbers.items() if key in _FLAGS},
     )
 
 
 _PIECES = 1
 _SETTINGS = {
-    2: {3: "model_type", 24: "treat_whitespace_as_suffix", 35: "byte_fallback", 41: "bos_id"},
+    2: {
+        3: "model_type",
+        24: "treat_whitespace_as_suffix",
+        35: "byte_fallback",
+        41: "bos_id",
+        44: "unknown_text",
+    },
     3: {
         2: "charsmap",
         3: "add_dummy_prefix",

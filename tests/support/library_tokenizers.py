@@ -116,6 +116,7 @@ def byte_level(*, normalizer=None, pre_tokenizer=None, ignore_merges=False, spec
 @lru_cache
 def sentence_piece(model_type: str = "bpe", **settings: object) -> bytes:
     """Return a model of SentencePiece with byte fallback and a user-defined symbol."""
+    settings = {"byte_fallback": True, **settings}
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES),
@@ -123,7 +124,6 @@ def sentence_piece(model_type: str = "bpe", **settings: object) -> bytes:
         vocab_size=400 if model_type == "bpe" else 320,
         hard_vocab_limit=False,
         model_type=model_type,
-        byte_fallback=True,
         character_coverage=0.99,
         user_defined_symbols=["<tool>"],
         minloglevel=2,

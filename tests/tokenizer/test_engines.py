@@ -46,8 +46,11 @@ PIECES = {
     "spaces inside": lambda: plain_sentence_piece(split_by_whitespace=False),
     "no prefix": lambda: plain_sentence_piece(add_dummy_prefix=False),
     "equal spaces": equal_spaces,
+    "no bytes": lambda: sentence_piece(byte_fallback=False),
+    "own unknown": lambda: sentence_piece(byte_fallback=False, unk_surface=" <?> "),
+    "invisible unknown": lambda: sentence_piece("unigram", byte_fallback=False, unk_surface=""),
 }
-ENCODED_BY_LIBRARY = {"normalized", "unigram"}
+ENCODED_BY_LIBRARY = {"normalized", "unigram", "no bytes", "own unknown", "invisible unknown"}
 
 
 def opened(data: str | bytes, **beside: str) -> Tokenizer:
@@ -98,9 +101,10 @@ def test_a_sentencepiece_model_gives_the_ids_and_texts_of_the_library(kind):
     own, library = opened(data), sentencepiece.SentencePieceProcessor(model_proto=data)
     assert own.special_tokens == {"<s>": 1, "</s>": 2}
     by_library = kind in ENCODED_BY_LIBRARY
+    ids_of_text = st.one_of(st.just(0), st.integers(3, own.get_vocab_size() - 1))
     assert (own.engine == "sentencepiece") == by_library == bool(own.model.reason)
 
-    @given(text=texts, numbers=st.lists(st.integers(3, own.get_vocab_size() - 1), max_size=9))
+    @given(text=texts, numbers=st.lists(ids_of_text, max_size=9))
     def check(text, numbers):
         ids = own.encode(text)
         assert ids == library.encode(text)
@@ -114,6 +118,17 @@ def test_a_sentencepiece_model_gives_the_ids_and_texts_of_the_library(kind):
         library.decode(library.encode(text)) for text in HOSTILE
     ]
     assert own.decode([1, *own.encode("a"), 2]) == "<s>a</s>"
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"), [(b"\x1a", b"\x10"), (b"\x12", b"\xe0\x02")], ids=["rules", "unknown"]
+)
+def test_a_setting_of_another_type_is_skipped_as_by_the_library(settings, field):
+    number = field + b"\xff" * 8 + b"\x01"  # instead of bytes
+    data = plain_sentence_piece() + settings + bytes([len(number)]) + number
+    own, library = opened(data), sentencepiece.SentencePieceProcessor(model_proto=data)
+    assert own.encode("the cat") == library.encode("the cat")
+    assert own.decode([0, 5]) == library.decode([0, 5])
 
 
 def test_names_and_ids_of_tokens_are_those_of_the_file():
