@@ -23,6 +23,7 @@ nanotok doctor recipe.toml --set output.path=s3://bucket/out
 nanotok doctor /data/out s3://bucket/out
 nanotok doctor recipe.toml --address http://127.0.0.1:8265   # a job server
 nanotok doctor --address auto       # a cluster: its nodes, and the core of each
+nanotok doctor recipe.toml --address auto    # and the library that encodes, on each node
 """
 )
 @click.argument("paths", type=PATH, metavar="[OUTPUT|RECIPE]...", nargs=-1)
@@ -64,10 +65,11 @@ _KINDS = ("ok", "warn", "fail")
 
 
 def _check_results(arguments: Arguments) -> "Iterator[CheckResult]":
-    from nanotok_ray.job.doctor.checks import run_checks
+    from nanotok_ray.job.doctor.checks import libraries_of, run_checks
 
+    recipes = [path for path in arguments.paths if is_recipe(path)]
     yield from run_checks(
-        [path for path in arguments.paths if is_recipe(path)],
+        recipes,
         [path for path in arguments.paths if not is_recipe(path)],
         overrides=arguments.overrides,
         address=arguments.address,
@@ -75,4 +77,5 @@ def _check_results(arguments: Arguments) -> "Iterator[CheckResult]":
     if arguments.address is not None:
         from nanotok_ray.cluster.cluster_check import check_address
 
-        yield from check_address(arguments.address)
+        libraries = libraries_of(recipes, arguments.overrides)
+        yield from check_address(arguments.address, libraries=libraries)

@@ -1,7 +1,7 @@
 """Checks of a cluster or of a job server for the doctor, without starting a job or changes.
 
-A cluster is joined like by a driver, and each node is asked for its core. A job server is asked
-for its version and its jobs, which requires a valid token.
+A cluster is joined like by a driver, and each node is asked for its core and for the libraries that
+encode. A job server is asked for its version and its jobs, which requires a valid token.
 """
 
 import hashlib
@@ -22,18 +22,22 @@ from nanotok_ray.job.doctor.ray_settings import (
 )
 from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 from nanotok_ray.job.doctor.software import core_build, ray_version
+from nanotok_ray.job.task import installed_version
 from nanotok_ray.units import quantity
 
 
-def check_address(address: str) -> Iterator[CheckResult]:
-    """Check a job server (http://HOST:PORT) or a cluster (HOST:PORT, or "auto" on a node)."""
+def check_address(address: str, *, libraries: Sequence[str] = ()) -> Iterator[CheckResult]:
+    """Check a job server (http://HOST:PORT) or a cluster (HOST:PORT, or "auto" on a node).
+
+    The nodes of a cluster must have the versions of `libraries`, such as "tokenizers 0.23.3".
+    """
     is_server = address.startswith(("http://", "https://"))
     if address != "auto":
         finding = check_reachable(address, advice=NO_SERVER if is_server else NO_CLUSTER)
         if finding is not None:
             yield finding
             return
-    yield from _check_job_server(address) if is_server else _check_cluster(address)
+    yield from _check_job_server(address) if is_server else _check_cluster(address, libraries)
 
 
 def _check_job_server(address: str) -> Iterator[CheckResult]:
@@ -88,7 +92,7 @@ def _advice(error: Exception) -> str:
     return "check that it is Ray's dashboard (8265), with ray[default] installed there"
 
 
-def _check_cluster(address: str) -> Iterator[CheckResult]:
+def _check_cluster(address: str, libraries: Sequence[str]) -> Iterator[CheckResult]:
     problem = joining_problem(address)
     if problem is not None:
         yield problem[1]
@@ -105,10 +109,12 @@ def _check_cluster(address: str) -> Iterator[CheckResult]:
         nodes = alive_nodes()
         yield nodes_finding(nodes)
         working = [node for node in nodes if node.cpus]
-        ours = core_identity()
-        yield cores_finding(
-            ours, ask(working, core_identity, (), name="doctor"), asked=len(working)
-        )
+        answers = ask(working, core_identity, (), name="doctor")
+        yield same_finding("cores of nodes", core_identity(), answers, asked=len(working))
+        for version in libraries:
+            name = version.partition(" ")[0]
+            answers = ask(working, installed_version, name, name="doctor")
+            yield same_finding(f"{name} of nodes", version, answers, asked=len(working))
     finally:
         ray.shutdown()
 
@@ -135,11 +141,10 @@ def core_identity(*_: object) -> str:
     return f"core {core_build()} {digest[:12]}, Python {python}"
 
 
-def cores_finding(
-    values: str, answers: Sequence[tuple[RayNode, str | Exception]], *, asked: int
+def same_finding(
+    name: str, values: str, answers: Sequence[tuple[RayNode, str | Exception]], *, asked: int
 ) -> CheckResult:
-    """Compare the core and Python of the nodes with those of this process."""
-    name = "cores of nodes"
+    """Compare versions on the nodes with those of this process."""
     wrong = [f"{node.address}: {_message(answer)}" for node, answer in answers if answer != values]
     silent = asked - len(answers)
     if silent:
@@ -149,7 +154,7 @@ def cores_finding(
         return failure(
             name,
             f"here {values}; {len(wrong)} differ: {'; '.join(wrong[:MAX_NODES])}{more}",
-            "use one image on all nodes, or install one wheel on each",
+            "use one image on all nodes, or install the same on each",
         )
     return passed(name, f"{values}, on all {asked} that run tasks")
 

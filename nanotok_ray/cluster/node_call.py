@@ -28,6 +28,8 @@ class Called:
     node: Node
     value: Any
     """What the function returned; a NodeError with the reason if the node cannot run it."""
+    lacks_package: bool = False
+    """Whether the reason is that the node lacks this package, or has another version."""
 
 
 def node_function() -> Callable[[str, bytes], Answer]:
@@ -83,7 +85,7 @@ def called(answer: Answer) -> Called:
     node_id, name, problem, result = answer
     node = Node(node_id, name)
     if problem is not None:
-        return Called(node=node, value=NodeError(problem))
+        return Called(node=node, value=NodeError(problem), lacks_package=True)
     return Called(node=node, value=pickle.loads(result))  # noqa: S301 - from a worker of the job
 
 

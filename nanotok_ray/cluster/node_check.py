@@ -1,4 +1,6 @@
-"""Checks that all nodes can run a job, and see its folders and sources, before any work starts.
+"""Checks that all nodes can run a job before any work starts.
+
+They must see its folders and sources, and have the library that encodes.
 
 A node that joins later is checked by its first calls (`node_call.py`, `job/worker_pool.py`).
 """
@@ -12,6 +14,7 @@ from nanotok_ray.cluster.nodes import RayNode, alive_nodes
 from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job.probes import (
     Probe,
+    Required,
     Shared,
     SharedSource,
     answer,
@@ -20,7 +23,7 @@ from nanotok_ray.job.probes import (
     remove,
     what_to_do,
 )
-from nanotok_ray.job.task import SharedFolder
+from nanotok_ray.job.task import SharedFolder, SharedLibrary
 
 ANSWER_SECONDS = 60.0
 """Seconds after which a node that has not answered is left to the check of its workers."""
@@ -34,21 +37,22 @@ Answers = Sequence[tuple[RayNode, Sequence[str | None]]]
 
 
 def check_nodes(shared: Collection[Shared]) -> None:
-    """Check that all nodes that can run slices have this package, and see folders and sources.
+    """Check that all nodes that can run slices have the packages, and see folders and sources.
 
     Nothing is done if the only node is that of this process.
 
     Raises:
-        NodeError: Nodes lack this package, or have another version; the message names them.
+        NodeError: Nodes lack this package or the library that encodes, or have another version;
+            the message names them.
         SharedFolderError: The message names folder or source and nodes.
     """
     nodes = nodes_beside_this()
     if not nodes or not shared:
         return
-    sources = [item for item in shared if isinstance(item, SharedSource)]
+    others = [item for item in shared if not isinstance(item, SharedFolder)]
     with probes_in(item for item in shared if isinstance(item, SharedFolder)) as probes:
         try:
-            asked: list[Probe | SharedSource] = [*probes, *sources]
+            asked: list[Required | SharedSource] = [*probes, *others]
             said = ask(nodes, answer, asked, name="check the folders and sources")
             _require_package(said, len(nodes))
             answers = [(node, seen) for node, seen in said if not isinstance(seen, Exception)]
@@ -60,10 +64,9 @@ def check_nodes(shared: Collection[Shared]) -> None:
             for probe in probes:
                 for node in nodes:
                     remove(probe, probe.answer_name(node.node_id))
-    wrong += [
-        _source_message(source, _of_source(len(probes) + number, answers), len(nodes))
-        for number, source in enumerate(sources)
-    ]
+    found = [(item, _of_other(number, answers)) for number, item in enumerate(others, len(probes))]
+    _require_libraries(found, len(nodes))
+    wrong += [_source_message(item, problems, len(nodes)) for item, problems in found]
     if any(wrong):
         raise SharedFolderError("\n".join(filter(None, wrong)))
 
@@ -119,8 +122,25 @@ def _require_package(answers: Sequence[tuple[RayNode, object]], nodes: int) -> N
     """Raise an error that names the nodes which cannot call a function of this package."""
     unfit = [f"{node.name}: {error}" for node, error in answers if isinstance(error, NodeError)]
     if unfit:
-        head = f"{len(unfit)} of {nodes} nodes cannot run this job; {WHAT_TO_DO}"
-        raise NodeError("\n".join([head, *_listed(unfit)]))
+        raise NodeError(_unfit_message(unfit, nodes, advice=WHAT_TO_DO))
+
+
+def _require_libraries(
+    found: Sequence[tuple[SharedSource | SharedLibrary, Sequence[str]]], nodes: int
+) -> None:
+    """Raise an error that names the nodes which lack a library, or have another version."""
+    wrong = [
+        _unfit_message(problems, nodes, advice=item.what_to_do)
+        for item, problems in found
+        if problems and isinstance(item, SharedLibrary)
+    ]
+    if wrong:
+        raise NodeError("\n".join(wrong))
+
+
+def _unfit_message(problems: Sequence[str], nodes: int, *, advice: str) -> str:
+    head = f"{len(problems)} of {nodes} nodes cannot run this job; {advice}"
+    return "\n".join([head, *_listed(problems)])
 
 
 def _of_probe(probe: Probe, number: int, answers: Answers) -> list[str]:
@@ -135,8 +155,8 @@ def _of_probe(probe: Probe, number: int, answers: Answers) -> list[str]:
     return problems
 
 
-def _of_source(number: int, answers: Answers) -> list[str]:
-    """Return the nodes that cannot open the files of a source, and why."""
+def _of_other(number: int, answers: Answers) -> list[str]:
+    """Return the nodes that cannot open the files of a source or lack a library, and why."""
     return [f"{node.name}: {seen[number]}" for node, seen in answers if seen[number] is not None]
 
 
@@ -150,8 +170,10 @@ def _folder_message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
     return "\n".join([head, *_listed(problems)])
 
 
-def _source_message(source: SharedSource, problems: Sequence[str], nodes: int) -> str:
-    if not problems:
+def _source_message(
+    source: SharedSource | SharedLibrary, problems: Sequence[str], nodes: int
+) -> str:
+    if not problems or isinstance(source, SharedLibrary):
         return ""
     head = (
         f"source {source.name!r} cannot be read on {len(problems)} of {nodes} nodes; "

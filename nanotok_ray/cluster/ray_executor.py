@@ -24,7 +24,7 @@ from nanotok_ray.errors import NodeError, SharedFolderError
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Event, OnEvent
 from nanotok_ray.job.executor import Executor
-from nanotok_ray.job.probes import Probe, Shared
+from nanotok_ray.job.probes import Required, Shared
 from nanotok_ray.job.reducing import WeightedCounts
 from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from nanotok_ray.job.worker_pool import Call, ClusterResources, Reference, call_failure, run_attempt
@@ -65,7 +65,7 @@ GET_SECONDS = 60.0
 class RayWorkerPool:
     """Runs calls as tasks of the current Ray session."""
 
-    def __init__(self, probes: Sequence[Probe]) -> None:
+    def __init__(self, probes: Sequence[Required]) -> None:
         """Store the probes that are checked at the beginning of each call."""
         import ray  # noqa: PLC0415 - see above
 
@@ -157,8 +157,9 @@ def _on_node(answer: Called) -> AttemptResult:
     error, node = answer.value, answer.node
     if isinstance(error, NodeError):
         text = str(error)
-        if not isinstance(error, SharedFolderError):
+        if answer.lacks_package:
             text = f"{error}; {WHAT_TO_DO}"
+        if not isinstance(error, SharedFolderError):
             error = NodeError(f"{node.name} cannot run this job: {text}")
         return AttemptResult(failure=Failure(Cause.UNFIT, text, error, node))
     result: AttemptResult = answer.value
@@ -217,7 +218,7 @@ class RayExecutor(Executor):
         """Return a Ray session; see `session.ray_session`."""
         return ray_session(address=self._address, cpus=cpus, shared=shared)
 
-    def pool(self, probes: Sequence[Probe]) -> RayWorkerPool:
+    def pool(self, probes: Sequence[Required]) -> RayWorkerPool:
         """Return the workers of the current Ray session."""
         return RayWorkerPool(probes)
 

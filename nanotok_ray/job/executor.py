@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nanotok_ray.job.events import OnEvent, ignore
-from nanotok_ray.job.probes import Probe, Shared
+from nanotok_ray.job.probes import Required, Shared
 from nanotok_ray.job.runner import TaskListener, run_tasks
 from nanotok_ray.job.task import RetryPolicy, Task, TaskResult
 from nanotok_ray.job.worker_pool import WorkerPool
@@ -57,7 +57,7 @@ class Executor(ABC):
         """
 
     @abstractmethod
-    def pool(self, probes: Sequence[Probe]) -> WorkerPool:
+    def pool(self, probes: Sequence[Required]) -> WorkerPool:
         """Return the workers of the session that is open; they check the probes first."""
 
     def run(

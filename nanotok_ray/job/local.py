@@ -16,7 +16,7 @@ from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Note, OnEvent
 from nanotok_ray.job.executor import Executor
 from nanotok_ray.job.local_worker import command
-from nanotok_ray.job.probes import Probe, Shared
+from nanotok_ray.job.probes import Required, Shared
 from nanotok_ray.job.reducing import WeightedCounts
 from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from nanotok_ray.job.termination import terminable
@@ -55,7 +55,7 @@ class WorkerProcess:
             )
         self._connection = Connection(driver_end.detach())
 
-    def run(self, call: Call, probes: Sequence[Probe]) -> AttemptResult:
+    def run(self, call: Call, probes: Sequence[Required]) -> AttemptResult:
         """Run a call and return its outcome.
 
         Raises:
@@ -111,7 +111,7 @@ def _ending(code: int) -> str:
 class _Submitted:
     """A call that was submitted; its identity is the reference that the runner holds."""
 
-    def __init__(self, call: Call, probes: Sequence[Probe]) -> None:
+    def __init__(self, call: Call, probes: Sequence[Required]) -> None:
         self.call, self.probes = call, probes
         self.process: WorkerProcess | None = None
         """The process that runs it now; None: none does."""
@@ -135,7 +135,7 @@ class LocalWorkerPool:
             cpus: The number of calls that run at the same time.
             in_threads: Whether the threads run the calls themselves.
         """
-        self.probes: Sequence[Probe] = ()
+        self.probes: Sequence[Required] = ()
         """What workers check at the beginning of each call."""
         self._cpus = cpus
         self._ended: SimpleQueue[None] = SimpleQueue()
@@ -322,7 +322,7 @@ class LocalExecutor(Executor):
                 self._workers.close()
                 self._workers = None
 
-    def pool(self, probes: Sequence[Probe]) -> LocalWorkerPool:
+    def pool(self, probes: Sequence[Required]) -> LocalWorkerPool:
         """Return the workers of the session."""
         assert self._workers is not None, "tasks run inside a session"
         self._workers.probes = probes

@@ -39,7 +39,13 @@ from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import RunRecorder, stages_of_last_run
 from nanotok_ray.job.learned import LearnedOutput, learn_record
 from nanotok_ray.job.lease import Lease, free_number, leased, refuse_if_held
-from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
+from nanotok_ray.job.probes import (
+    Shared,
+    condition_notes,
+    shared_folders,
+    shared_library,
+    shared_sources,
+)
 from nanotok_ray.job.summary import (
     DONE,
     UNCHANGED,
@@ -327,12 +333,13 @@ class _Run:
         """Open a session for the tasks of the plan, if it has some."""
         if not self.plan.has_tasks:
             return nullcontext()
-        return self._session(*shared_sources(self.plan.plan))
+        plan = self.plan
+        return self._session(*shared_sources(plan.plan), *shared_library(plan.tokenizer))
 
     @contextmanager
-    def _session(self, *sources: Shared) -> Iterator[None]:
-        """Open a session, whose nodes must share the folders and some sources."""
-        shared = (*shared_folders(self.out.url, self.recipe.output.work), *sources)
+    def _session(self, *others: Shared) -> Iterator[None]:
+        """Open a session, whose nodes must share the folders, some sources and a library."""
+        shared = (*shared_folders(self.out.url, self.recipe.output.work), *others)
         self.watch(Activity(text=self.runtime.executor.starting()))
         with self.runtime.session(shared):
             yield

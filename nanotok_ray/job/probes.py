@@ -1,7 +1,8 @@
-"""What every node must see as the driver of the job sees it: folders, and files of the sources.
+"""What every node must see as the driver of the job sees it.
 
-A probe is a file with a random token, and an answer is a file that another node writes beside it.
-Of each source, a node opens a few files.
+These are folders, files of the sources, and the library that encodes. A probe is a file with a
+random token, and an answer is a file that another node writes beside it. Of each source, a node
+opens a few files.
 """
 
 import secrets
@@ -16,14 +17,15 @@ from socket import gethostname
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from nanotok_ray.errors import SharedFolderError, TransientIOError
+from nanotok_ray.errors import NodeError, SharedFolderError, TransientIOError
 from nanotok_ray.formats import is_local
-from nanotok_ray.job.task import SharedFolder
+from nanotok_ray.job.task import SharedFolder, SharedLibrary
 from nanotok_ray.storage import Folder, unreadable
 
 if TYPE_CHECKING:
     from nanotok_ray.formats import PlannedSource, SourceFile
     from nanotok_ray.sources import Plan
+    from nanotok_ray.tokenizer import Tokenizer
 
 WAITS = (0.0, 0.5, 1.0, 2.0)
 """Seconds before each read: a network file system can show a new file with a delay."""
@@ -136,8 +138,17 @@ def shared_folders(output: str, work: str) -> tuple[SharedFolder, ...]:
     return output_folder(output) + work_folder(work)
 
 
-Shared = SharedFolder | SharedSource
+def shared_library(tokenizer: "Tokenizer | None") -> tuple[SharedLibrary, ...]:
+    """Return the library that encodes, unless the core does or the tokenizer is unknown."""
+    version = None if tokenizer is None else tokenizer.engine_version
+    return () if version is None else (SharedLibrary(version),)
+
+
+Shared = SharedFolder | SharedSource | SharedLibrary
 """What every node must see."""
+
+Required = Probe | SharedLibrary
+"""What a worker checks before a task."""
 
 
 @contextmanager
@@ -244,14 +255,19 @@ def problem_with(
 
 
 @lru_cache(maxsize=64)
-def see(probe: Probe) -> None:
-    """Check, once for each process, that the process sees the file that the driver wrote.
+def see(required: Required) -> None:
+    """Check, once for each process, that the process sees what the driver wrote, or has a library.
 
     Raises:
         SharedFolderError: the process does not see the file.
+        NodeError: the process does not have the library, or has another version.
         TransientIOError: storage failed in a way that may pass.
     """
-    problem = problem_with(probe)
+    if isinstance(required, SharedLibrary):
+        if (lack := required.problem()) is not None:
+            raise NodeError(f"{lack}; {required.what_to_do}")
+        return
+    probe, problem = required, problem_with(required)
     if problem is not None:
         raise SharedFolderError(
             f"{probe.folder} is not one folder for all nodes: a worker on {gethostname()} does not "
@@ -259,15 +275,13 @@ def see(probe: Probe) -> None:
         )
 
 
-def answer(asked: Sequence[Probe | SharedSource], node: str) -> list[str | None]:
-    """Answer probes and open sources as a node, and return the problem with each, or None.
+def answer(asked: Sequence[Required | SharedSource], node: str) -> list[str | None]:
+    """Answer probes, open sources and look for libraries as a node; return each problem, or None.
 
     Raises:
         TransientIOError: storage failed in a way that may pass.
     """
-    return [
-        item.problem() if isinstance(item, SharedSource) else _answer(item, node) for item in asked
-    ]
+    return [_answer(item, node) if isinstance(item, Probe) else item.problem() for item in asked]
 
 
 def remove(probe: Probe, name: str) -> None:

@@ -12,8 +12,18 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nanotok_ray.job.probes import Probe, probes_in
-from nanotok_ray.job.task import AttemptResult, Cause, Failure, Node, RetryPolicy, Task, TaskResult
+from nanotok_ray.job.probes import Required, probes_in
+from nanotok_ray.job.task import (
+    AttemptResult,
+    Cause,
+    Failure,
+    Node,
+    RetryPolicy,
+    SharedFolder,
+    SharedLibrary,
+    Task,
+    TaskResult,
+)
 from nanotok_ray.job.worker_pool import Call, ClusterResources, Reference, WorkerPool
 
 WINDOW_PER_CPU = 2
@@ -54,7 +64,7 @@ class TaskListener:
 def run_tasks(
     tasks: Iterable[Task],
     *,
-    pool_of: Callable[[Sequence[Probe]], WorkerPool],
+    pool_of: Callable[[Sequence[Required]], WorkerPool],
     retry_policy: RetryPolicy | None = None,
     listener: TaskListener | None = None,
 ) -> Iterator[TaskResult]:
@@ -72,10 +82,11 @@ def run_tasks(
         NodeError: No node can run the tasks; a SharedFolderError if they do not see a folder.
     """
     known = tuple(tasks)
-    with probes_in({folder for task in known for folder in task.shared}) as probes:
-        runner = _Runner(
-            known, pool_of(probes), retry_policy or RetryPolicy(), listener or TaskListener()
-        )
+    shared = {item for task in known for item in task.shared}
+    libraries = [item for item in shared if isinstance(item, SharedLibrary)]
+    with probes_in(item for item in shared if isinstance(item, SharedFolder)) as probes:
+        pool = pool_of([*probes, *libraries])
+        runner = _Runner(known, pool, retry_policy or RetryPolicy(), listener or TaskListener())
         try:
             while not runner.is_over:
                 runner.fill()

@@ -1,5 +1,6 @@
 """A task and its result, the causes of failures, and how often and when attempts are repeated."""
 
+import importlib
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,36 @@ class SharedFolder:
     """Name of the place in it for probe files."""
 
 
+@dataclass(frozen=True, slots=True)
+class SharedLibrary:
+    """The library that encodes, which every node must have in the version of the driver."""
+
+    version: str
+    """Name and version: `tokenizers 0.23.3`."""
+
+    @property
+    def what_to_do(self) -> str:
+        """The advice for a node with another version."""
+        return f"install {self.version} on every node, as it is where the job runs"
+
+    def problem(self) -> str | None:
+        """Return what this process has instead, or None."""
+        found = installed_version(self.version.partition(" ")[0])
+        return None if found == self.version else f"found {found}"
+
+
+def installed_version(library: str, *_: object) -> str:
+    """Return the name and version of a library of tokenizers, or that it cannot be imported.
+
+    >>> installed_version("no_such_library")
+    "no package no_such_library (No module named 'no_such_library')"
+    """
+    try:
+        return f"{library} {importlib.import_module(library).__version__}"
+    except Exception as error:  # the import runs code of any package
+        return f"no package {library} ({error})"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
     """A call `work(argument)` for a slice of a stage. It must be idempotent: it can run twice."""
@@ -35,8 +66,8 @@ class Task:
     """The files it reads, for messages."""
     slices: int = 1
     """Number of slices that the task writes: 2 if both splits are written from one read."""
-    shared: tuple[SharedFolder, ...] = ()
-    """Folders it writes to or reads from, on storage that all nodes share."""
+    shared: tuple[SharedFolder | SharedLibrary, ...] = ()
+    """Folders it writes to or reads from, on storage that all nodes share, and what encodes."""
 
     @property
     def inputs_text(self) -> str:

@@ -17,7 +17,7 @@ from nanotok_ray.job.bad_documents import give_up_after, slice_rules
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
-from nanotok_ray.job.probes import output_folder
+from nanotok_ray.job.probes import output_folder, shared_library
 from nanotok_ray.job.stage import Stage, StageResult, complete, format_failure
 from nanotok_ray.job.task import Task, TaskResult
 from nanotok_ray.job.work import (
@@ -411,7 +411,7 @@ def _task(
         num_bytes=slice_.num_bytes,
         slices=len(expected),
         inputs=tuple(file.url for file in slice_.files),
-        shared=output_folder(out.url),
+        shared=(*output_folder(out.url), *shared_library(tokenizing.tokenizer)),
     )
 
 

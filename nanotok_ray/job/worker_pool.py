@@ -15,7 +15,7 @@ from nanotok_ray.errors import (
     TransientIOError,
     os_error_message,
 )
-from nanotok_ray.job.probes import Probe, see
+from nanotok_ray.job.probes import Required, see
 from nanotok_ray.job.task import AttemptResult, Cause, Failure
 from nanotok_ray.storage.retries import causes
 
@@ -88,7 +88,7 @@ TRACEBACK_LIMIT = -8
 
 
 def run_attempt(
-    work: Callable[[Any], Any], argument: object, probes: Sequence[Probe]
+    work: Callable[[Any], Any], argument: object, probes: Sequence[Required]
 ) -> AttemptResult:
     """Run a task in a worker and return its outcome.
 

@@ -45,9 +45,9 @@ class LibraryEngine(TextDecoder):
         self._special = {number: name for name, number in model.special_tokens.items()}
 
     @property
-    @abstractmethod
     def version(self) -> str:
         """The version of the library."""
+        return str(_library(self.name).__version__)
 
     @abstractmethod
     def check(self) -> None:
@@ -152,11 +152,6 @@ class TokenizersEngine(LibraryEngine):
 
     name = "tokenizers"
 
-    @property
-    def version(self) -> str:
-        """The version of the library."""
-        return str(_library("tokenizers").__version__)
-
     def check(self) -> None:
         """Open the file.
 
@@ -241,11 +236,6 @@ class SentencePieceEngine(LibraryEngine):
     """
 
     name = "sentencepiece"
-
-    @property
-    def version(self) -> str:
-        """The version of the library."""
-        return str(_library("sentencepiece").__version__)
 
     def check(self) -> None:
         """Open the file.

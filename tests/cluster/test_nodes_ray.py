@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 import fsspec.config
@@ -21,7 +22,7 @@ from nanotok_ray.job.job_plan import decide
 from nanotok_ray.job.probes import shared_folders, shared_sources
 from nanotok_ray.job.runner import TaskListener
 from nanotok_ray.job.stage import run_stage
-from nanotok_ray.job.task import RetryPolicy, SharedFolder, Task
+from nanotok_ray.job.task import RetryPolicy, SharedFolder, SharedLibrary, Task
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.storage import Folder
 from tests.support.small_corpus import write_corpus
@@ -117,6 +118,38 @@ def test_a_node_without_this_package_is_refused_by_name_and_then_avoided(
         [note] = notes
         assert note.startswith(f"{named(bad)} is avoided: it {reason}")
     assert [each for each in Folder(str(tmp_path)).list() if "probe" in each] == []
+
+
+WITHOUT_LIBRARY = WITHOUT_PACKAGE.replace("nanotok_ray", "tokenizers")
+WITH_OTHER_LIBRARY = WITH_OTHER_VERSION.replace("nanotok_ray", "tokenizers")
+
+
+@pytest.mark.parametrize(
+    ("site", "reason"),
+    [
+        (WITHOUT_LIBRARY, "found no package tokenizers (No module named 'tokenizers')"),
+        (WITH_OTHER_LIBRARY, "found tokenizers 0.0.9"),
+    ],
+    ids=["missing", "other version"],
+)
+def test_a_node_with_another_library_that_encodes_is_refused_by_name_and_then_avoided(
+    cluster, disks, tmp_path, site, reason
+):
+    library = SharedLibrary(f"tokenizers {metadata.version('tokenizers')}")
+    advice = f"install {library.version} on every node"
+    shared = (*shared_folders(str(tmp_path / "out"), str(tmp_path / "work")), library)
+    with ray_session(shared=shared):
+        pass
+    with joined(cluster, disks[0], site=site, folder=tmp_path) as bad:
+        with pytest.raises(NodeError) as caught, ray_session(shared=shared):
+            raise AssertionError("work began")
+        head, line = str(caught.value).splitlines()
+        assert head.startswith(f"1 of 2 nodes cannot run this job; {advice}")
+        assert line == f"  {named(bad)}: {reason}"
+        results, notes = ran(meet, tmp_path, shared=(library,))
+        assert set(results) == {"good"}
+        [note] = notes
+        assert note.startswith(f"{named(bad)} is avoided: {reason}; {advice}")
 
 
 RECIPE = """

@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+import tokenizers
 
 from nanotok_ray.cli import main
 from nanotok_ray.cluster import session
 from nanotok_ray.cluster.cluster_check import core_identity
 from nanotok_ray.cluster.drain_on_notice import Raylet, local_raylets
 from nanotok_ray.cluster.session import ray_session
+from tests.support.library_tokenizers import word_piece
 from tests.support.machine_speed import scaled
 from tests.support.ray_head import NANOTOK
 from tests.support.small_corpus import RECIPE, write_corpus
@@ -262,11 +264,11 @@ def test_a_running_node_is_found_without_asking_ray():
     assert wanted not in local_raylets()
 
 
-def doctor(address, environment, *, until=""):
+def doctor(address, environment, *others, until=""):
     """Run the doctor, repeatedly while the head starts; return exit code and checks by name."""
     deadline = time.monotonic() + scaled(90)
     while True:
-        done = finished([*NANOTOK, "doctor", "--address", address], environment)
+        done = finished([*NANOTOK, "doctor", "--address", address, *others], environment)
         checks = {each["name"]: each for each in json.loads(done.stdout.splitlines()[-1])["checks"]}
         if until in checks or time.monotonic() > deadline:
             assert environment["RAY_AUTH_TOKEN"] not in done.stdout + done.stderr
@@ -285,9 +287,13 @@ def test_a_job_server_is_checked_with_a_right_and_a_wrong_token(head):
     assert "\n" not in checks["job server"]["found"]
 
 
-def test_a_cluster_is_joined_and_its_nodes_report_their_core(head):
-    address, environment = head.address, head.environment
-    code, checks = doctor(address, environment, until="cores of nodes")
+def test_a_cluster_is_joined_and_its_nodes_report_their_core_and_library(head, recipe, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(word_piece())
+    others = (recipe, "--set", f"tokenizer.path={path}")
+    code, checks = doctor(head.address, head.environment, *others, until="cores of nodes")
     assert (code, checks["cluster"]["found"]) == (0, "1 node, 2 CPUs")
     assert core_identity() in checks["cores of nodes"]["found"]
     assert "all 1 that run tasks" in checks["cores of nodes"]["found"]
+    version = f"tokenizers {tokenizers.__version__}"
+    assert checks["tokenizers of nodes"]["found"] == f"{version}, on all 1 that run tasks"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nanotok_ray.cluster import cluster_check
-from nanotok_ray.cluster.cluster_check import cores_finding, nodes_finding, versions_finding
+from nanotok_ray.cluster.cluster_check import nodes_finding, same_finding, versions_finding
 from nanotok_ray.cluster.metrics import METRICS, Metrics
 from nanotok_ray.cluster.nodes import RayNode
 from nanotok_ray.job.events import Advanced, AttemptFailed, SliceEnded, StageEnded, StageStarted
@@ -112,13 +112,13 @@ def test_nodes_with_another_core_no_core_or_no_answer_fail():
         (node("10.0.0.2"), "core 2"),
         (node("10.0.0.3"), RuntimeError("traceback\n  ...\nModuleNotFoundError: nanotok_ray\n")),
     ]
-    finding = cores_finding("core 1", reported, asked=5)
+    finding = same_finding("cores of nodes", "core 1", reported, asked=5)
     assert finding.status == "fail"
     assert "10.0.0.2: core 2" in finding.found
     assert "10.0.0.3: ModuleNotFoundError" in finding.found
     assert "2 of the nodes did not answer" in finding.found
     assert "10.0.0.1" not in finding.found
-    assert cores_finding("core 1", reported[:1], asked=1).status == "ok"
+    assert same_finding("cores of nodes", "core 1", reported[:1], asked=1).status == "ok"
 
 
 def test_a_cluster_without_cpus_is_a_warning():

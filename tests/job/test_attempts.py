@@ -4,9 +4,9 @@ import pytest
 from ray import exceptions
 
 from nanotok_ray.cluster.ray_executor import failure_of
-from nanotok_ray.errors import SharedFolderError, SourceError, TransientIOError
+from nanotok_ray.errors import NodeError, SharedFolderError, SourceError, TransientIOError
 from nanotok_ray.job.probes import Probe
-from nanotok_ray.job.task import Cause
+from nanotok_ray.job.task import Cause, SharedLibrary
 from nanotok_ray.job.worker_pool import run_attempt
 
 LONG = "it was on 10.0.0.7, " * 100
@@ -121,4 +121,13 @@ def test_nothing_runs_where_the_folder_is_a_different_one(tmp_path):
     probe = Probe(str(tmp_path), "run/probe/a", "token", waits=(0.0,))
     with pytest.raises(SharedFolderError, match="does not see what the job wrote there"):
         run_attempt(done.append, 1, [probe])
+    assert done == []
+
+
+@pytest.mark.parametrize("version", ["tokenizers 0.0.9", "no_such_library 1.0"])
+def test_nothing_runs_where_the_library_that_encodes_is_another_one(version):
+    done = []
+    name = version.split()[0]
+    with pytest.raises(NodeError, match=rf"found .*{name} .*; install {version} on every node"):
+        run_attempt(done.append, 1, [SharedLibrary(version)])
     assert done == []

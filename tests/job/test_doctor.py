@@ -7,10 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import tokenizers
 
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError, how_to_install
 from nanotok_ray.job.doctor import machine, software
+from nanotok_ray.job.doctor.checks import libraries_of
 from nanotok_ray.job.doctor.folder import check_folder, clock_finding
 from nanotok_ray.job.doctor.machine import cpu_limit, memory_limit, memory_used
 from nanotok_ray.job.doctor.ray_settings import (
@@ -370,6 +372,9 @@ def test_a_library_that_encodes_is_named_with_the_limit_of_its_time(tmp_path, ca
     [check] = [each for each in values["checks"] if each["name"] == "tokenizer"]
     assert check["status"] == "warn"
     assert "limits.slice_deadline" in err
+    [library] = libraries_of([str(recipe), str(tmp_path / "absent.toml")], [])
+    assert library == f"tokenizers {tokenizers.__version__}"
+    assert libraries_of([str(recipe)], [f"tokenizer.path='{tmp_path}/none'"]) == []
 
 
 def test_all_mistakes_of_a_recipe_are_reported(tmp_path, capsys):

@@ -8,10 +8,12 @@ import pytest
 from nanotok_ray.api import export, prepare, verify
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job.job_plan import decide
+from nanotok_ray.job.task import SharedLibrary
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards.check.document import check_tables
 from nanotok_ray.tokenizer import engines, expected_tokenizer, open_tokenizer
+from tests.support.executors import InProcess, in_place_of_ray
 from tests.support.library_tokenizers import (
     byte_fallback,
     byte_level,
@@ -74,6 +76,28 @@ def test_a_whole_job_with_any_engine_is_verified_and_done(corpus, out, tmp_path,
     shards = open_shards(str(out), source="web")
     assert shards.text(0) == own.decode(np.asarray(shards[0]))
     assert export(str(out), "megatron", folder=tmp_path / "megatron").export.documents
+
+
+@pytest.mark.parametrize("kind", ["word_piece", "sentencepiece", "core"])
+def test_every_node_must_have_the_library_that_encodes(corpus, out, tmp_path, kind):
+    opened, tasks = [], []
+
+    def note(*, cpus, shared):
+        opened.extend(shared)
+
+    def keep(given):
+        tasks.extend(given)
+        return given
+
+    job = job_of(corpus, out, file_of(tmp_path / "tokenizer", kind))
+    with in_place_of_ray(InProcess(order=keep, on_session=note)):
+        prepare(job)
+    version = open_tokenizer(out).engine_version
+    required = set() if kind == "core" else {SharedLibrary(version)}
+    assert {item for item in opened if isinstance(item, SharedLibrary)} == required
+    for task in tasks:
+        own = {item for item in task.shared if isinstance(item, SharedLibrary)}
+        assert own == (required if task.name.startswith("tokenize") else set())
 
 
 def test_the_tokens_around_a_text_are_those_of_the_file_unless_the_recipe_sets_them(

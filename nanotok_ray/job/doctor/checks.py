@@ -1,6 +1,7 @@
 """All checks without Ray, in their order, and those of a recipe."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.formats import local_path
@@ -79,6 +80,23 @@ def _check_tokenizer(path: str, *, key: str) -> CheckResult:
         "steps: limits.slice_deadline ends a slice that takes too long"
     )
     return warning(name, found, advice)
+
+
+def libraries_of(recipes: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Return the libraries that encode for recipes, with their versions, such as tokenizers 0.23.3.
+
+    What cannot be read is left out: `run_checks` reports it.
+    """
+    from nanotok_ray.tokenizer import open_tokenizer  # noqa: PLC0415 - as above
+
+    versions: dict[str, None] = {}
+    for path in recipes:
+        _, recipe = opened_recipe(path, overrides)
+        if recipe is not None and recipe.tokenizer.path is not None:
+            with suppress(NanotokError, OSError):
+                version = open_tokenizer(recipe.tokenizer.path).engine_version
+                versions |= {} if version is None else {version: None}
+    return [*versions]
 
 
 def run_checks(
