@@ -1,15 +1,17 @@
 """Measure encoding with tokenizers of other tools, with peers, on one thread, and compare the ids.
 
     python benchmarks/tokenizer_files.py --tokenizer NAME=FILE --texts NAME=GLOB [--peers PYTHON]
+    python benchmarks/tokenizer_files.py --qwen RANKS --texts NAME=GLOB [--peers PYTHON]
 
 FILE is a tokenizer.json, a SentencePiece model, a tekken.json, or ranks with their family, as
 `open_tokenizer` takes them. For tokenizers, ranks are written as a tokenizer.json with the same
-merges. GLOB is absolute, and names files of parquet with a column `text`; the first --megabytes of
-their texts are encoded. Each measurement is the first call of a new process, engines run in turn,
-seconds are CPU seconds, and a ratio is the median over rounds. PYTHON is the Python of another
-environment that has gigatoken and other versions of the libraries; those of this environment run
-too. An engine that refuses a file has a reason in place of figures, and one that returns other ids
-is marked. The last line of stdout is one JSON document, which --save appends to
+merges. RANKS are those of Qwen, which are measured as a tokenizer.json that is spelled as those of
+Qwen 2.5 and 3. GLOB is absolute, and names files of parquet with a column `text`; the first
+--megabytes of their texts are encoded. Each measurement is the first call of a new process, engines
+run in turn, seconds are CPU seconds, and a ratio is the median over rounds. PYTHON is the Python of
+another environment that has gigatoken and other versions of the libraries; those of this
+environment run too. An engine that refuses a file has a reason in place of figures, and one that
+returns other ids is marked. The last line of stdout is one JSON document, which --save appends to
 results/tokenizer_files.jsonl.
 """
 
@@ -35,12 +37,22 @@ from nanotok_ray.tokenizer.huggingface import spell, to_huggingface_split
 OURS = "nanotok_ray"
 SCRIPT = "one_tokenizer_file.py"
 
+QWEN_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+
 
 def main() -> None:
     """Measure all pairs of the command line."""
     options = parse()
     rows = []
     with tempfile.TemporaryDirectory() as name:
+        if options.qwen is not None:
+            qwen = Path(name) / "qwen.json"
+            qwen.write_text(json.dumps(published_qwen(options.qwen)))
+            options.tokenizer.append(("qwen", str(qwen)))
         for texts, pattern in options.texts:
             path = Path(name) / f"{texts}.arrow"
             size = write_texts(path, pattern, limit=options.megabytes * 1_000_000)
@@ -61,7 +73,8 @@ def parse() -> argparse.Namespace:
         name, _, value = text.partition("=")
         return name, value
 
-    parser.add_argument("--tokenizer", action="append", type=pair, required=True)
+    parser.add_argument("--tokenizer", action="append", type=pair, default=[])
+    parser.add_argument("--qwen", help="the file of Qwen's ranks")
     parser.add_argument("--texts", action="append", type=pair, required=True)
     parser.add_argument("--peers", help="Python of an environment with other peers")
     parser.add_argument("--megabytes", type=int, default=20)
@@ -150,18 +163,52 @@ def as_json(model: Model | FileModel) -> dict[str, Any]:
     pairs = [[spell(tokens[left]), spell(tokens[right])] for left, right in tables.merges.tolist()]
     priorities = [] if tables.priorities is None else tables.priorities.tolist()
     order = sorted(range(len(pairs)), key=priorities.__getitem__)
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
-    steps = [to_huggingface_split(tables.pattern), {**byte_level, "use_regex": False}]
+    steps = [to_huggingface_split(tables.pattern), {**BYTE_LEVEL, "use_regex": False}]
     return {
         "version": "1.0",
         "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-        "decoder": {**byte_level, "use_regex": True},
+        "decoder": {**BYTE_LEVEL, "use_regex": True},
         "model": {
             "type": "BPE",
             "ignore_merges": True,
             "vocab": {spell(token): number for number, token in model.text_tokens.items()},
             "merges": [pairs[index] for index in order],
+        },
+    }
+
+
+def published_qwen(ranks: str) -> dict[str, Any]:
+    """Return the tokenizer.json of ranks with the keys and the spelling of Qwen 2.5 and 3."""
+    model = open_tokenizer(f"{ranks}:qwen").model
+    made = as_json(model)
+    byte_level = {**BYTE_LEVEL, "use_regex": False}
+    pattern = {"Regex": QWEN_PATTERN}
+    split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    added = [
+        {"id": number, "content": name, **flags, "special": True}
+        for name, number in model.special_tokens.items()
+    ]
+    settings = {"dropout": None, "unk_token": None, "fuse_unk": False, "byte_fallback": False}
+    affixes = {"continuing_subword_prefix": "", "end_of_word_suffix": ""}
+    merges = [" ".join(pair) for pair in made["model"]["merges"]]
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
+        "post_processor": byte_level,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            **settings,
+            **affixes,
+            "ignore_merges": False,
+            "vocab": made["model"]["vocab"],
+            "merges": merges,
         },
     }
 
