@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -95,7 +94,8 @@ def measured_rates(
     """Measure reading, counting and encoding of the first texts of slices on one CPU.
 
     The result is empty if the slices hold no text. Without a tokenizer, a small one is learned from
-    the counts. Writing is not measured. A file that takes too long to read is named in a note.
+    the counts. Writing is not measured. A note names a file that takes too long to read, and the
+    first one with a text that cannot be split.
 
     Raises:
         SourceError, TransientIOError: the texts cannot be read.
@@ -103,11 +103,12 @@ def measured_rates(
     start = time.perf_counter()
     batches = list(_sample(slices, on_event))
     reading = time.perf_counter() - start
-    size = sum(batch.num_bytes for batch in batches)
+    size = sum(batch.num_bytes for _, batch in batches)
     if not size:
         return {}
     counts = SpanCounts(pattern, num_threads=1)
-    counting = _timed(counts.update, batches)
+    problems: list[str] = []
+    counting = _timed(counts.update, batches, problems)
     if tokenizer is None:
         settings = TrainSettings(
             vocab_size=NUM_BYTES + _SAMPLE_MERGES,
@@ -117,7 +118,10 @@ def measured_rates(
         )
         _, data, offsets, numbers = counts.run()
         tokenizer = Tokenizer(settings.model(learn_merges([(data, offsets, numbers)], settings)))
-    times = {"count": counting, "tokenize": _timed(tokenizer.encode_documents, batches)}
+    encoding = _timed(tokenizer.encode_documents, batches, problems)
+    times = {"count": counting, "tokenize": encoding}
+    for text in problems[:1]:
+        on_event(Note(text=text))
     basis = f"measured on this machine with {size / 1e6:,.2f} MB of its texts"
     return {
         name: Rate(bytes_per_second=size / (reading + seconds), is_per_cpu=True, basis=basis)
@@ -125,7 +129,7 @@ def measured_rates(
     }
 
 
-def _sample(slices: Sequence[Slice], on_event: OnEvent) -> Iterator[Documents]:
+def _sample(slices: Sequence[Slice], on_event: OnEvent) -> Iterator[tuple[Slice, Documents]]:
     start = time.monotonic()
     end = start + SAMPLE_SECONDS
     size = 0
@@ -133,7 +137,7 @@ def _sample(slices: Sequence[Slice], on_event: OnEvent) -> Iterator[Documents]:
         try:
             for _, batch in SliceReading(slice_, deadline=start + MAX_SAMPLE_SECONDS):
                 part = _first_bytes(batch.documents, SAMPLE_BYTES - size)
-                yield part
+                yield slice_, part
                 size += part.num_bytes
                 if size >= SAMPLE_BYTES or time.monotonic() >= end:
                     return
@@ -151,18 +155,31 @@ def _first_bytes(documents: Documents, num_bytes: int) -> Documents:
 
 
 def _slow_text(slice_: Slice, size: int) -> str:
-    names = few([repr(piece.file.path) for piece in slice_.pieces])
     return (
-        f"source {slice_.source!r}: {names} gave {size / 1e6:,.2f} MB of text in "
+        f"{_files_of(slice_)} gave {size / 1e6:,.2f} MB of text in "
         f"{MAX_SAMPLE_SECONDS:.0f} s, so the estimate of the time is rough"
     )
 
 
-def _timed(work: Callable[[Documents], object], batches: Sequence[Documents]) -> float:
+def _files_of(slice_: Slice) -> str:
+    return f"source {slice_.source!r}: {few([repr(piece.file.path) for piece in slice_.pieces])}"
+
+
+def _timed(
+    work: Callable[[Documents], object],
+    batches: Sequence[tuple[Slice, Documents]],
+    problems: list[str],
+) -> float:
+    """Return the seconds of work on batches, and add why texts cannot be split to `problems`."""
     start = time.perf_counter()
-    for batch in batches:
-        with suppress(SplitError):  # a job would quarantine the text; the others are enough
+    for slice_, batch in batches:
+        try:
             work(batch)
+        except SplitError as error:  # a job would quarantine the text; the others are enough
+            problems.append(
+                f"{_files_of(slice_)}: a text {error.reason}; a run quarantines it: remove such "
+                "texts, or use another pattern or tokenizer"
+            )
     return time.perf_counter() - start
 
 

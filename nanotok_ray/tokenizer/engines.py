@@ -126,7 +126,7 @@ class LibraryEngine(TextDecoder):
                 if not _is_of_library(error):
                     raise
                 raise SplitError(
-                    f"document {number} cannot be split by {self.name}: {error}"
+                    f"document {number} cannot be split by {self.name}: {_explained(error)}"
                 ) from None
 
     def _joined(
@@ -301,6 +301,13 @@ def _library(name: Literal["tokenizers", "sentencepiece"]) -> Any:  # noqa: ANN4
         raise TokenizerError(
             f"this tokenizer needs the package {name}: {how_to_install(name)}"
         ) from None
+
+
+def _explained(error: BaseException) -> str:
+    """Return the message of an error; that of Oniguruma's limit does not say what went wrong."""
+    if "retry-limit" in str(error):
+        return f"the tokenizer's pattern backtracks too often on this text ({error})"
+    return str(error)
 
 
 def _is_of_library(error: BaseException) -> bool:

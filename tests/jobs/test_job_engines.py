@@ -8,6 +8,7 @@ import pytest
 from nanotok_ray.api import export, prepare, verify
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job.job_plan import decide
+from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.task import SharedLibrary
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import SPECIAL_TOKENS
@@ -98,6 +99,30 @@ def test_every_node_must_have_the_library_that_encodes(corpus, out, tmp_path, ki
     for task in tasks:
         own = {item for item in task.shared if isinstance(item, SharedLibrary)}
         assert own == (required if task.name.startswith("tokenize") else set())
+
+
+def test_a_pattern_that_backtracks_without_end_is_refused_for_the_text_by_plan_and_run(
+    corpus, out, tmp_path
+):
+    contents = json.loads(word_piece())
+    pattern = {"Regex": "(a+)+$"}
+    split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({**contents, "pre_tokenizer": split}))
+    lines = [json.dumps({"text": text}) + "\n" for text in ("one", "a" * 40 + "!", "two")]
+    (corpus / "hostile.jsonl").write_text("".join(lines))
+    web = (f'source.web.paths=["{corpus}/hostile.jsonl"]', 'source.web.split="train"')
+    job = job_of(corpus, out, path, *web, "limits.max_quarantined_share=0.5")
+    notes = []
+    plan_job(job, on_event=lambda event: notes.append(getattr(event, "text", "")))
+    reason = "by tokenizers: the tokenizer's pattern backtracks too often on this text (Onig: "
+    [note] = [note for note in notes if "cannot be split" in note]
+    assert note.startswith(f"source 'web': 'hostile.jsonl': a text cannot be split: {reason}")
+    assert note.endswith("remove such texts, or use another pattern or tokenizer")
+    summary, _, _ = run(job, prepare)
+    assert summary.values["quarantined"] == {"cannot be split": 1}
+    [entry] = (out / "quarantine/web/train").glob("*.jsonl")
+    assert json.loads(entry.read_text())["reason"].startswith(f"cannot be split: {reason}")
 
 
 def test_the_tokens_around_a_text_are_those_of_the_file_unless_the_recipe_sets_them(
