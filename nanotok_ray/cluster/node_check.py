@@ -66,7 +66,11 @@ def check_nodes(shared: Collection[Shared]) -> None:
                     remove(probe, probe.answer_name(node.node_id))
     found = [(item, _of_other(number, answers)) for number, item in enumerate(others, len(probes))]
     _require_libraries(found, len(nodes))
-    wrong += [_source_message(item, problems, len(nodes)) for item, problems in found]
+    wrong += [
+        _source_message(item, problems, len(nodes))
+        for item, problems in found
+        if isinstance(item, SharedSource)
+    ]
     if any(wrong):
         raise SharedFolderError("\n".join(filter(None, wrong)))
 
@@ -170,10 +174,8 @@ def _folder_message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
     return "\n".join([head, *_listed(problems)])
 
 
-def _source_message(
-    source: SharedSource | SharedLibrary, problems: Sequence[str], nodes: int
-) -> str:
-    if not problems or isinstance(source, SharedLibrary):
+def _source_message(source: SharedSource, problems: Sequence[str], nodes: int) -> str:
+    if not problems:
         return ""
     head = (
         f"source {source.name!r} cannot be read on {len(problems)} of {nodes} nodes; "
