@@ -39,13 +39,7 @@ from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import RunRecorder, stages_of_last_run
 from nanotok_ray.job.learned import LearnedOutput, learn_record
 from nanotok_ray.job.lease import Lease, free_number, leased, refuse_if_held
-from nanotok_ray.job.probes import (
-    Shared,
-    condition_notes,
-    shared_folders,
-    shared_library,
-    shared_sources,
-)
+from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
 from nanotok_ray.job.summary import (
     DONE,
     UNCHANGED,
@@ -333,8 +327,9 @@ class _Run:
         """Open a session for the tasks of the plan, if it has some."""
         if not self.plan.has_tasks:
             return nullcontext()
-        plan = self.plan
-        return self._session(*shared_sources(plan.plan), *shared_library(plan.tokenizer))
+        tokenizing = self.plan.tokenizing
+        libraries = () if tokenizing is None else tokenizing.libraries
+        return self._session(*shared_sources(self.plan.plan), *libraries)
 
     @contextmanager
     def _session(self, *others: Shared) -> Iterator[None]:

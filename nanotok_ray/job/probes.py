@@ -25,7 +25,6 @@ from nanotok_ray.storage import Folder, unreadable
 if TYPE_CHECKING:
     from nanotok_ray.formats import PlannedSource, SourceFile
     from nanotok_ray.sources import Plan
-    from nanotok_ray.tokenizer import Tokenizer
 
 WAITS = (0.0, 0.5, 1.0, 2.0)
 """Seconds before each read: a network file system can show a new file with a delay."""
@@ -136,12 +135,6 @@ def work_folder(url: str) -> tuple[SharedFolder, ...]:
 def shared_folders(output: str, work: str) -> tuple[SharedFolder, ...]:
     """Return output and work folder as folders that every node must see."""
     return output_folder(output) + work_folder(work)
-
-
-def shared_library(tokenizer: "Tokenizer | None") -> tuple[SharedLibrary, ...]:
-    """Return the library that encodes, unless the core does or the tokenizer is unknown."""
-    version = None if tokenizer is None else tokenizer.engine_version
-    return () if version is None else (SharedLibrary(version),)
 
 
 Shared = SharedFolder | SharedSource | SharedLibrary

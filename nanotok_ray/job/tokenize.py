@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from nanotok_ray.errors import NanotokError, RecipeError, TokenizerError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import (
+    RECOGNIZE,
     TOKENIZER_FOLDER,
     OutputFacts,
     ShardRecord,
@@ -17,9 +18,9 @@ from nanotok_ray.job.bad_documents import give_up_after, slice_rules
 from nanotok_ray.job.counting import Training
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
-from nanotok_ray.job.probes import output_folder, shared_library
+from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import Stage, StageResult, complete, format_failure
-from nanotok_ray.job.task import Task, TaskResult
+from nanotok_ray.job.task import SharedLibrary, Task, TaskResult
 from nanotok_ray.job.work import (
     TokenizeWork,
     reused_slice_problems,
@@ -251,6 +252,14 @@ class TokenizePlan:
         return self.stored.missing
 
     @property
+    def libraries(self) -> tuple[SharedLibrary, ...]:
+        """The library that encodes, or that finds names of special tokens, unless the core does."""
+        version = self.tokenizer.engine_version
+        if any(each.special_text == RECOGNIZE for each in self.settings.values()):
+            version = version or self.tokenizer.recognizer_version
+        return () if version is None else (SharedLibrary(version),)
+
+    @property
     def facts(self) -> OutputFacts:
         """What the manifest says of the sources and the tokenizer."""
         return output_facts(self.plan, settings=self.settings, tokenizer=self.tokenizer)
@@ -411,7 +420,7 @@ def _task(
         num_bytes=slice_.num_bytes,
         slices=len(expected),
         inputs=tuple(file.url for file in slice_.files),
-        shared=(*output_folder(out.url), *shared_library(tokenizing.tokenizer)),
+        shared=(*output_folder(out.url), *tokenizing.libraries),
     )
 
 

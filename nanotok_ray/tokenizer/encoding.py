@@ -140,6 +140,13 @@ class Encoding:
                 return AddedTokens(passes=(), reason="sentencepiece finds its own symbols only")
         return AddedTokens(passes=(self.model.special_tokens,))
 
+    @property
+    def recognizer_version(self) -> str | None:
+        """The library by which texts can spell special tokens; None if the core finds them."""
+        if not self.added_tokens.reason:
+            return None
+        return f"{self._recognizer.name} {self._recognizer.version}"
+
     @cached_property
     def _core_recognizer(self) -> _core.Recognizer:
         return _core.Recognizer([[*names.items()] for names in self.added_tokens.passes])

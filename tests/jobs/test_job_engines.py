@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tokenizers
 
 from nanotok_ray.api import export, prepare, verify
 from nanotok_ray.errors import RecipeError
@@ -20,6 +21,7 @@ from tests.support.library_tokenizers import (
     byte_level,
     sentence_piece,
     unigram,
+    with_flags,
     word_piece,
 )
 from tests.support.run_job import run
@@ -79,8 +81,11 @@ def test_a_whole_job_with_any_engine_is_verified_and_done(corpus, out, tmp_path,
     assert export(str(out), "megatron", folder=tmp_path / "megatron").export.documents
 
 
-@pytest.mark.parametrize("kind", ["word_piece", "sentencepiece", "core"])
-def test_every_node_must_have_the_library_that_encodes(corpus, out, tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [("word_piece", "text"), ("sentencepiece", "text"), ("core", "text"), ("core", "recognise")],
+)
+def test_every_node_must_have_the_library_that_encodes(corpus, out, tmp_path, kind, rule):
     opened, tasks = [], []
 
     def note(*, cpus, shared):
@@ -90,11 +95,16 @@ def test_every_node_must_have_the_library_that_encodes(corpus, out, tmp_path, ki
         tasks.extend(given)
         return given
 
-    job = job_of(corpus, out, file_of(tmp_path / "tokenizer", kind))
+    path = file_of(tmp_path / "tokenizer", kind)
+    if rule == "recognise":  # with a flag that only the library knows
+        path.write_text(with_flags(path.read_text(), single_word=True))
+    job = job_of(corpus, out, path, f'source.web.special_text="{rule}"')
     with in_place_of_ray(InProcess(order=keep, on_session=note)):
         prepare(job)
-    version = open_tokenizer(out).engine_version
-    required = set() if kind == "core" else {SharedLibrary(version)}
+    tokenizer = open_tokenizer(out)
+    assert (tokenizer.engine_version is None) == (kind == "core")
+    version = tokenizer.engine_version or f"tokenizers {tokenizers.__version__}"
+    required = set() if (kind, rule) == ("core", "text") else {SharedLibrary(version)}
     assert {item for item in opened if isinstance(item, SharedLibrary)} == required
     for task in tasks:
         own = {item for item in task.shared if isinstance(item, SharedLibrary)}
