@@ -1,21 +1,16 @@
-"""Learning of tokens of several words (SuperBPE), exact with all counts.
+"""Learning of tokens of several words in a job: two more passes over the texts that were counted.
 
-The first stage is an ordinary training. Its tokenizer encodes the spans of a looser pattern. A pass
-over the texts counts pairs of neighbors, and the next one the segments between pairs that are too
-rare to be merged. The learner continues the tokenizer from these segments. It is exact if its last
-merge occurs at least as often as a frequent pair (see `count/recount.rs` of the core), which is
-checked; otherwise rarer pairs count as frequent, and the segments are counted again.
+The first stage is an ordinary training, whose tokenizer is kept in the work folder. One pass counts
+pairs of adjacent ids, the other the segments between rare pairs; see `tokenizer/superwords.py`.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nanotok_ray.counts import PartSums, SpanSums, SuperwordCounting
-from nanotok_ray.errors import RarePairsError
+from nanotok_ray.counts import SuperwordCounting
 from nanotok_ray.formats import (
     MAX_JSON_BYTES,
     TOKENIZER_FOLDER,
@@ -32,21 +27,29 @@ from nanotok_ray.job.reducing import WeightedCounts, merge_first, sum_parts
 from nanotok_ray.job.stage import complete
 from nanotok_ray.job.work import count_work
 from nanotok_ray.storage import Folder
-from nanotok_ray.tokenizer import REPORT_NAME, LearnedTokenizer, Tokenizer, pair_keys
+from nanotok_ray.tokenizer import (
+    REPORT_NAME,
+    LearnedTokenizer,
+    Tokenizer,
+    with_frequent_pairs,
+)
 
 Learn = Callable[[Training, WeightedCounts, Folder], Tokenizer]
 """Learns a tokenizer from sums and writes it to a folder."""
 
-PAIRS_PER_MERGE: Final = 4
-"""The number of frequent pairs at first, by the number of merges that are to be learned."""
-MORE_PAIRS: Final = 8
-"""The factor of the number of frequent pairs if the last merge is too rare."""
-
 
 def learn_superwords(
-    training: Training, counted: CountedSlices, out: Folder, runtime: Runtime, learn: Learn
+    training: Training,
+    counted: CountedSlices,
+    out: Folder,
+    runtime: Runtime,
+    learn: Learn,
+    *,
+    recounts: list[tuple[Training, CountedSlices]],
 ) -> Tokenizer:
     """Learn both stages, and write the tokenizer to the output; requires a session.
+
+    The counts of pairs and segments are appended to `recounts`, so that damaged files can be found.
 
     Raises:
         SliceError: Slices failed permanently.
@@ -66,21 +69,28 @@ def learn_superwords(
         tokenizer_sha256=known.sha256,
         pattern=training.superword_pattern,
     )
+    of_pairs = with_min_count(training, 1)
     pairs = _recounted(training, counted, counting, runtime, stage="pairs")
-    unlimited = replace(_summed(training, pairs, runtime), min_count=1)
-    sums, number = unlimited.reduced(), PAIRS_PER_MERGE * training.num_superword_merges
-    while True:
-        least, keys = frequent_pairs(sums, number)
-        name = f"pairs-{least}.bin"
-        Folder(folder).write_bytes(name, data := keys.tobytes())
+    recounts.append((of_pairs, pairs))
+    summed = _summed(of_pairs, pairs, runtime)
+
+    def learn_from(least: int, keys: NDArray[np.uint64]) -> Tokenizer:
+        name, data = f"pairs-{least}.bin", keys.tobytes()
+        Folder(folder).write_bytes(name, data)
         chosen = replace(counting, pairs=Folder(folder).join(name), pairs_sha256=sha256_of(data))
         segments = _recounted(training, counted, chosen, runtime, stage="segments")
-        summed = _summed(training, segments, runtime)
+        recounts.append((training, segments))
         second = replace(training, first=learned, min_merge_count=least)
-        try:
-            return learn(second, summed, out)
-        except RarePairsError:
-            number *= MORE_PAIRS
+        return learn(second, _summed(training, segments, runtime), out)
+
+    return with_frequent_pairs(summed.reduced(), training.num_superword_merges, learn_from)
+
+
+def with_min_count(training: Training, min_count: int) -> Training:
+    """Return the training with another `min_count`."""
+    recipe = training.recipe
+    tokenizer = recipe.tokenizer.model_copy(update={"min_count": min_count})
+    return replace(training, recipe=recipe.model_copy(update={"tokenizer": tokenizer}))
 
 
 def _summed(training: Training, counted: CountedSlices, runtime: Runtime) -> WeightedCounts:
@@ -112,18 +122,3 @@ def _recounted(
         keys=tuple(work.key for work, _ in done),
         skipped=counted.skipped,
     )
-
-
-def frequent_pairs(sums: SpanSums | PartSums, number: int) -> tuple[int, NDArray[np.uint64]]:
-    """Return the lowest count of the `number` most frequent pairs, and all pairs with this count.
-
-    If there are fewer pairs, they are all frequent and the count is 1. The pairs are sorted.
-    """
-    counts = [batch[2].copy() for batch in sums]
-    total = sum(map(len, counts))
-    least = 1
-    if total > number:
-        every = np.concatenate(counts)
-        least = max(1, int(np.partition(every, total - number)[total - number]))
-    keys = [pair_keys(data)[numbers >= least] for data, _, numbers in sums]
-    return least, np.sort(np.concatenate(keys)) if keys else np.zeros(0, dtype=np.uint64)

@@ -5,6 +5,7 @@ A tokenizer whose record matches the settings and the inputs is not learned agai
 
 import time
 from collections.abc import Iterator
+from typing import Final
 
 from nanotok_ray.counts import PartSums, SpanSums, default_threads
 from nanotok_ray.errors import SourceError
@@ -53,13 +54,20 @@ def train(training: Training, out: Folder, runtime: Runtime) -> Tokenizer:
         SourceError: The inputs have no documents.
         CorruptOutputError: Counts that were just made are damaged.
     """
-    counted = _count(training, runtime)
-    try:
-        return _learn_from(training, counted, out, runtime)
-    except SIGNS_OF_DAMAGE:
-        if not remove_damaged_sums(training, counted, on_event=runtime.on_event):
-            raise
-    return _learn_from(training, _count(training, runtime), out, runtime)
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
+        counted = _count(training, runtime)
+        counts = [(training, counted)]
+        try:
+            return _learn_from(training, counted, out, runtime, counts)
+        except SIGNS_OF_DAMAGE:
+            removed = [remove_damaged_sums(*each, on_event=runtime.on_event) for each in counts]
+            if attempt == _MAX_ATTEMPTS or not any(removed):
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+_MAX_ATTEMPTS: Final = 3
+"""Counts of spans, pairs and segments can be damaged, and the damage is seen in this order."""
 
 
 def _count(training: Training, runtime: Runtime) -> CountedSlices:
@@ -71,8 +79,14 @@ def _count(training: Training, runtime: Runtime) -> CountedSlices:
 
 
 def _learn_from(
-    training: Training, counted: CountedSlices, out: Folder, runtime: Runtime
+    training: Training,
+    counted: CountedSlices,
+    out: Folder,
+    runtime: Runtime,
+    counts: list[tuple[Training, CountedSlices]],
 ) -> Tokenizer:
+    """Sum the counts and learn; counts that are made for that are appended to `counts`."""
+
     def learn(training: Training, summed: WeightedCounts, out: Folder) -> Tokenizer:
         if training.recipe.learner.memory is not None:
             return runtime.executor.learn(training, summed, out, on_event=runtime.on_event)
@@ -80,7 +94,7 @@ def _learn_from(
         return learn_tokenizer(training, summed, out, threads=threads, on_event=runtime.on_event)
 
     if training.recipe.tokenizer.superwords is not None:
-        return learn_superwords(training, counted, out, runtime, learn)
+        return learn_superwords(training, counted, out, runtime, learn, recounts=counts)
     counted = merge_first(training.recipe.output.work, counted, runtime)
     return learn(training, sum_parts(WeightedCounts.of(training, counted), runtime), out)
 

@@ -10,7 +10,7 @@ from nanotok_ray import lazy_attributes
 
 if TYPE_CHECKING:
     from nanotok_ray.recipe import SPECIAL_TOKENS
-    from nanotok_ray.tokenizer.base import Base, base_of, pair_keys, span_encoder
+    from nanotok_ray.tokenizer.base import Base, base_of, span_encoder
     from nanotok_ray.tokenizer.engines import TokenizersEngine, engine_of
     from nanotok_ray.tokenizer.file_model import FileModel
     from nanotok_ray.tokenizer.folder import (
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         why_stopped,
     )
     from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
+    from nanotok_ray.tokenizer.superwords import with_frequent_pairs
     from nanotok_ray.tokenizer.templates import template_settings, templates_of
     from nanotok_ray.tokenizer.tokenizer import Tokenizer
     from nanotok_ray.tokenizer.train import (
@@ -95,7 +96,7 @@ else:
             "special_tokens": "SPECIAL_TOKENS",
             "engines": "TokenizersEngine engine_of",
             "file_model": "FileModel",
-            "base": "Base base_of pair_keys span_encoder",
+            "base": "Base base_of span_encoder",
             "folder": (
                 "FILE_NAMES NEW_TOKENS_NAME READABLE_NAME default_folder differing_files "
                 "save_for_nanochat"
@@ -112,6 +113,7 @@ else:
             ),
             "rustbpe": "RustBPETokenizer get_token_bytes get_tokenizer",
             "pieces": "char_offsets",
+            "superwords": "with_frequent_pairs",
             "templates": "template_settings templates_of",
             "tokenizer": "Tokenizer",
             "train": (
@@ -167,7 +169,6 @@ __all__ = [
     "learn_merges",
     "make_model",
     "open_tokenizer",
-    "pair_keys",
     "path_and_pattern",
     "save_for_nanochat",
     "sha256_of",
@@ -188,6 +189,7 @@ __all__ = [
     "training_report",
     "why_stopped",
     "with_atomic_intervals",
+    "with_frequent_pairs",
     "write_file",
     "write_new",
     "written_tokenizer",

@@ -21,10 +21,11 @@ from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.report import token_text
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
 
-Spans = Iterable[tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]]
-"""Batches of distinct spans, which are iterated over twice: the bytes of the spans back to back,
-their offsets [n + 1] and their counts [n].
-"""
+Batch = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]
+"""The bytes of distinct spans back to back, their offsets [n + 1] and their counts [n]."""
+
+Spans = Iterable[Batch]
+"""Batches of distinct spans, which are iterated over twice."""
 
 
 def base_of(tokenizer: Tokenizer) -> "Base":

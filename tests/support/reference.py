@@ -88,3 +88,39 @@ def decode(ids: Iterable[int], *, merges: Sequence[Pair]) -> bytes:
     """Join the bytes of ids."""
     tokens = spell(merges)
     return b"".join(tokens[number] for number in ids)
+
+
+def learn_superwords(
+    words: Mapping[bytes, int],
+    lines: Iterable[bytes],
+    *,
+    split: Split,
+    first_merges: int,
+    num_merges: int,
+    max_words: int,
+    forbidden: bytes,
+) -> list[Pair]:
+    """Learn merges of words, replay them on the spans of `split`, and merge on with two rules."""
+    merges = learn_merges(words, num_merges=first_merges)
+    tokens = spell(merges)
+    new_ids = {pair: 256 + number for number, pair in enumerate(merges)}
+    spans = [encode_span(span, new_ids) for line in lines for span in split(line)]
+    while len(merges) < num_merges:
+        pairs = Counter(pair for ids in spans for pair in pairwise(ids))
+        allowed = [
+            pair
+            for pair in pairs
+            if _is_superword(tokens[pair[0]] + tokens[pair[1]], max_words, forbidden)
+        ]
+        if not allowed:
+            break
+        best = min(allowed, key=lambda pair: (-pairs[pair], pair))
+        spans = [merge(ids, best, 256 + len(merges)) for ids in spans]
+        tokens.append(tokens[best[0]] + tokens[best[1]])
+        merges.append(best)
+    return merges
+
+
+def _is_superword(token: bytes, max_words: int, forbidden: bytes) -> bool:
+    words = [word for word in token.split(b" ") if word]
+    return len(words) <= max_words and not (forbidden and forbidden in token)
