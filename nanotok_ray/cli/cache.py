@@ -117,8 +117,9 @@ def _work_folder(location: str) -> "WorkFolder":
 
 def _in_use(recipe: "Recipe") -> Collection[str]:
     from nanotok_ray.job.reducing import names_in_use
+    from nanotok_ray.job.superwords import recounts_in_use
 
-    return names_in_use(recipe)
+    return names_in_use(recipe) | recounts_in_use(recipe)
 
 
 @command(

@@ -4,8 +4,9 @@ The first stage is an ordinary training, whose tokenizer is kept in the work fol
 pairs of adjacent ids, the other the segments between rare pairs; see `tokenizer/superwords.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +21,21 @@ from nanotok_ray.formats import (
     sha256_of,
 )
 from nanotok_ray.job.bad_documents import slice_rules
-from nanotok_ray.job.counting import CountedSlices, Training, counts_stage, first_stage
+from nanotok_ray.job.counting import (
+    CountedSlices,
+    CountProgress,
+    Training,
+    counts_stage,
+    first_stage,
+    training_of,
+)
 from nanotok_ray.job.executor import Runtime
+from nanotok_ray.job.frozen_plan import plan_for
 from nanotok_ray.job.learned import LearnedOutput
 from nanotok_ray.job.reducing import WeightedCounts, merge_first, sum_parts
 from nanotok_ray.job.stage import complete
-from nanotok_ray.job.work import count_work
+from nanotok_ray.job.work import CountWork, count_work
+from nanotok_ray.recipe import Recipe
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import (
     REPORT_NAME,
@@ -55,35 +65,75 @@ def learn_superwords(
         SliceError: Slices failed permanently.
         NanotokError: An error of the learner.
     """
-    first = first_stage(training)
-    folder = Folder(training.recipe.output.work).inside(f"superwords/{first.key[:16]}")
-    known = LearnedOutput.find(first, Folder(folder), relearn=True).tokenizer
+    first, folder = first_stage(training), _folder(training)
+    known = LearnedOutput.find(first, folder, relearn=True).tokenizer
     if known is None:
-        known = learn(first, _summed(first, counted, runtime), Folder(folder))
-    report = Folder(folder).read_bytes(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", limit=MAX_JSON_BYTES)
+        known = learn(first, _summed(first, counted, runtime), folder)
+    report = folder.read_bytes(f"{TOKENIZER_FOLDER}/{REPORT_NAME}", limit=MAX_JSON_BYTES)
     learned = LearnedTokenizer(
-        tokenizer=known, report=load(TrainingReport, report, name=f"{folder}/{REPORT_NAME}")
+        tokenizer=known, report=load(TrainingReport, report, name=folder.join(REPORT_NAME))
     )
-    counting = SuperwordCounting(
-        tokenizer=Folder(folder).inside(TOKENIZER_FOLDER),
-        tokenizer_sha256=known.sha256,
-        pattern=training.superword_pattern,
-    )
+    counting = _counting(training, folder, known)
     of_pairs = with_min_count(training, 1)
     pairs = _recounted(training, counted, counting, runtime, stage="pairs")
     recounts.append((of_pairs, pairs))
     summed = _summed(of_pairs, pairs, runtime)
 
     def learn_from(least: int, keys: NDArray[np.uint64]) -> Tokenizer:
-        name, data = f"pairs-{least}.bin", keys.tobytes()
-        Folder(folder).write_bytes(name, data)
-        chosen = replace(counting, pairs=Folder(folder).join(name), pairs_sha256=sha256_of(data))
+        name, data = f"{_PAIRS}{least}.bin", keys.tobytes()
+        folder.write_bytes(name, data)
+        chosen = replace(counting, pairs=folder.join(name), pairs_sha256=sha256_of(data))
         segments = _recounted(training, counted, chosen, runtime, stage="segments")
         recounts.append((training, segments))
         second = replace(training, first=learned, min_merge_count=least)
         return learn(second, _summed(training, segments, runtime), out)
 
     return with_frequent_pairs(summed.reduced(), training.num_superword_merges, learn_from)
+
+
+_PAIRS: Final = "pairs-"
+"""The start of the names of files of frequent pairs, before their lowest count."""
+
+
+def _folder(training: Training) -> Folder:
+    """Return the folder of the first stage, in the work folder."""
+    work = Folder(training.recipe.output.work)
+    return Folder(work.inside(f"superwords/{first_stage(training).key[:16]}"))
+
+
+def _counting(training: Training, folder: Folder, first: Tokenizer) -> SuperwordCounting:
+    return SuperwordCounting(
+        tokenizer=folder.inside(TOKENIZER_FOLDER),
+        tokenizer_sha256=first.sha256,
+        pattern=training.superword_pattern,
+    )
+
+
+def recounts_in_use(recipe: Recipe) -> frozenset[str]:
+    """Return the names of the counts of pairs and segments that `prepare` would use.
+
+    Raises:
+        SourceError, PlanError: The plan cannot be made, or none of its slices is counted.
+    """
+    if recipe.tokenizer.superwords is None:
+        return frozenset()
+    training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
+    progress, folder = CountProgress.of(training), _folder(training)
+    known = LearnedOutput.find(first_stage(training), folder, relearn=True).tokenizer
+    if known is None or progress.missing():
+        return frozenset()
+    counting = _counting(training, folder, known)
+    chosen = [
+        replace(counting, pairs=folder.join(name), pairs_sha256=folder.sha256(name))
+        for name in folder.list(_PAIRS)
+    ]
+    works = progress.selected()
+    return frozenset(work.name for each in (counting, *chosen) for work in _recounts(works, each))
+
+
+def _recounts(works: Iterable[CountWork], counting: SuperwordCounting) -> list[CountWork]:
+    """Return the works that count the same texts as pairs or segments."""
+    return [replace(work, settings=replace(work.settings, superwords=counting)) for work in works]
 
 
 def with_min_count(training: Training, min_count: int) -> Training:
@@ -107,10 +157,7 @@ def _recounted(
     stage: str,
 ) -> CountedSlices:
     """Count the texts of the first stage again, as pairs or segments."""
-    items = [
-        replace(work, settings=replace(work.settings, superwords=counting))
-        for work in counted.items
-    ]
+    items = _recounts(counted.items, counting)
     limits = training.recipe.limits.model_copy(update={"max_skipped_slices": 0})
     rules = slice_rules("count", Folder(items[0].work), limits, after=None, skipped=0)
     recounted = counts_stage(stage, items, CountRecord, count_work, rules=rules)

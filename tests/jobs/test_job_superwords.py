@@ -8,6 +8,8 @@ from nanotok_ray.api import prepare, train
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.job import reducing
+from nanotok_ray.job.reducing import names_in_use
+from nanotok_ray.job.superwords import recounts_in_use
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
@@ -48,8 +50,8 @@ def test_a_job_learns_what_is_learned_in_memory(corpus, out):
 
 def test_slices_parts_and_earlier_counts_change_no_byte(corpus, out, tmp_path, monkeypatch):
     run(recipe(corpus, out, *SUPERWORD), train)
-    small = recipe(corpus, tmp_path / "small", *SUPERWORD, "limits.slice_bytes=700")
-    monkeypatch.setattr(reducing, "PART_BYTES", 1000)
+    small = recipe(corpus, tmp_path / "small", *SUPERWORD, "limits.slice_bytes=1500")
+    monkeypatch.setattr(reducing, "PART_BYTES", 8000)
     run(small, train)
     assert contents(tmp_path / "small/tokenizer") == contents(out / "tokenizer")
     other = recipe(corpus, out, SUPERWORD[0], "tokenizer.superword={from = 390, max_words = 2}")
@@ -58,6 +60,18 @@ def test_slices_parts_and_earlier_counts_change_no_byte(corpus, out, tmp_path, m
     weighted = recipe(corpus, out, *SUPERWORD, "source.web.weight=3")
     run(weighted, train)
     assert tokenizer_of(out) == tokenizer_of(tmp_path / "small")
+
+
+def test_the_counts_of_both_passes_are_in_use(corpus, out, tmp_path):
+    parsed = recipe(corpus, out, *SUPERWORD)
+    assert recounts_in_use(parsed) == frozenset()
+    run(parsed, train)
+    names = {
+        str(path.relative_to(tmp_path / "out-work").with_suffix(""))
+        for path in (tmp_path / "out-work/counts").rglob("*.arrow")
+    }
+    assert names == recounts_in_use(parsed) | names_in_use(parsed)
+    assert len(recounts_in_use(parsed)) == 2 * len(names_in_use(parsed))
 
 
 def test_a_damaged_count_of_segments_is_made_again(corpus, out, tmp_path):
