@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
+from nanotok_ray.counts import span_totals
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import NewToken, NewTokens
 from nanotok_ray.tokenizer.core_tables import EVERYTHING
 from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.foreign import check_continuable, continued_file
+from nanotok_ray.tokenizer.huggingface import spelled_bytes
 from nanotok_ray.tokenizer.model import Model
 from nanotok_ray.tokenizer.report import token_text
 from nanotok_ray.tokenizer.tokenizer import Tokenizer
@@ -94,8 +96,15 @@ class Base:
 
     @cached_property
     def tokens(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The bytes of each id, none for ids that no text has, and their offsets."""
-        texts = self.tokenizer.model.text_tokens
+        """The bytes of each id, none for ids that no text has, and their offsets.
+
+        Special tokens of a file have the bytes that their names spell in it, so that no new token
+        has such a name.
+        """
+        model = self.tokenizer.model
+        texts = dict(model.text_tokens)
+        if isinstance(model, FileModel):
+            texts |= {n: spelled_bytes(name) or b"" for name, n in model.special_tokens.items()}
         tokens = as_documents([texts.get(number, b"") for number in range(self.num_ids)])
         return tokens.data, tokens.offsets
 
@@ -119,7 +128,7 @@ class EncodedSpans:
         self.num_tokens = 0
         for data, offsets, counts in self.spans:
             ids, ends = self._encoder.encode_spans(data, offsets, threads=self.threads)
-            self.num_tokens += _weighted_sum(np.diff(ends), counts)
+            self.num_tokens += span_totals(ends, counts).span_bytes  # with ids in place of bytes
             yield ids, ends, counts
 
     def used(self) -> NDArray[np.bool_]:
@@ -150,12 +159,6 @@ _ID_BYTES: Final = 4
 def pair_keys(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return the numbers of pairs of ids from their bytes: left + (right << 32)."""
     return data.view("<u8")
-
-
-def _weighted_sum(lengths: NDArray[np.int64], counts: NDArray[np.uint64]) -> int:
-    """Return the exact sum of products, which 64 bits may not hold."""
-    pairs: Iterable[tuple[int, int]] = zip(lengths.tolist(), counts.tolist(), strict=True)
-    return sum(length * count for length, count in pairs)
 
 
 def span_encoder(tokenizer: Tokenizer) -> _core.Encoder:

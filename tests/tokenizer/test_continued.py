@@ -197,6 +197,22 @@ def test_a_tokenizer_json_gets_new_tokens_as_its_library_reads_them(kind, data, 
     assert used.intersection(range(size, size + 20))
 
 
+def test_a_new_token_is_not_spelled_as_an_added_one(tmp_path):
+    model = json.loads(byte_level())
+    model["normalizer"] = {"type": "NFC"}
+    added = {"content": "zqzq", "id": 380, "special": False, "normalized": False}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False}
+    last = max([*model["model"]["vocab"].values(), *(one["id"] for one in model["added_tokens"])])
+    model["added_tokens"].append(added | flags | {"id": last + 1})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(model))
+    base = open_tokenizer(tmp_path)
+    tokenizer = Tokenizer.train_from_iterator(["zqzq zqzq "] * 9, last + 2 + 9, base=base)
+    tokens = [*tokenizer.model.text_tokens.values()]
+    assert b"zqzq" not in tokens
+    assert b"zq" in tokens
+    assert tokenizer.special_tokens["zqzq"] == last + 1
+
+
 def test_ranks_get_new_tokens_as_tiktoken_reads_them(tmp_path):
     ranks = b"".join(
         b"%s %d\n" % (base64.b64encode(token), number + (number > 300))  # with a hole
