@@ -21,7 +21,7 @@ from nanotok_ray.cli.options import (
     vocab_size_option,
 )
 
-PATTERN_NAMES = "nanochat, gpt4, cl100k, r50k, o200k"
+PATTERN_NAMES = "nanochat, gpt4, cl100k, r50k, o200k, nanochat-superwords, gpt4-superwords"
 TOKENIZERS_HELP = """
 A tokenizer is a folder, a tokenizer.txt, tokenizer.json or tokenizer.pkl, a file of ranks with its
 pattern, such as ranks.tiktoken:gpt4, or the name of an encoding of tiktoken, such as cl100k_base or

@@ -23,12 +23,16 @@ _SPACES = r"\s*[\r\n]|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 
-_SIGN = r"[^\s\p{L}\p{M}\p{N}]"
-_WORDS = (
-    rf"| ?{_SIGN}{{2,}}+[\r\n/]*"
-    rf"|(?>(?: ?(?:[\p{{L}}\p{{M}}]{{1,16}}|{_SIGN}(?!{_SIGN}))| (?=\p{{N}})){{1,256}})"
-    rf"|{_SPACES}"
-)
+
+def _superwords(digits: int) -> str:
+    """Return a pattern of spans of several words, which bounds them and matches every character."""
+    letter, sign = r"[\p{L}\p{M}]", r"[^\s\p{L}\p{M}\p{N}]"
+    unit = rf" ?(?:{letter}{{1,16}}|{sign}(?!{sign}))| (?=\p{{N}})"
+    return (
+        rf"\p{{N}}{{1,{digits}}}| ?{sign}{{2,}}+[\r\n/]*|(?>(?:{unit}){{1,256}})"
+        r"|\s*[\r\n]|\s+(?!\S)|\s+"
+    )
+
 
 PATTERNS = {
     "nanochat": rf"{_CONTRACTION}|{_LETTERS}|\p{{N}}{{1,2}}|{_SIGNS}|{_SPACES}",
@@ -43,11 +47,14 @@ PATTERNS = {
         rf"|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_ENDING}"
         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
-    "nanochat-superwords": r"\p{N}{1,2}" + _WORDS,
-    "gpt4-superwords": r"\p{N}{1,3}" + _WORDS,
+    "nanochat-superwords": _superwords(2),
+    "gpt4-superwords": _superwords(3),
 }
 """nanochat: at most two digits in a span. gpt4: three, the default of rustbpe. cl100k, r50k and
 o200k: those of tiktoken; cl100k differs from gpt4 for white space at the end of a text.
+nanochat-superwords and gpt4-superwords: for tokens of several words. A span is a run of words and
+single signs, up to a number, to two or more signs, to the end of a line or to two spaces, and of at
+most 256 units: a word of up to 16 letters is one.
 """
 
 SPLIT_PATTERN = PATTERNS["nanochat"]

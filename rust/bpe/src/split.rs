@@ -4,7 +4,7 @@
 //! * `engine`: chooses the fastest of four implementations that finds the same spans.
 //! * `scanner`: 64 bytes at a time, with vector instructions; `starts`: the starts of spans among
 //!   them.
-//! * `lexer`: one span at a time, for all patterns of GPT's family.
+//! * `lexer`: one span at a time, for all patterns of GPT's family and those of superwords.
 //! * `automaton`: a DFA, for other regular patterns. The regex engine matches the rest; `work`
 //!   limits what it does for a document. `matcher` uses the engine of a pattern.
 //! * `sequence`: several patterns, one after the other; `class_runs`: those of one set of characters.

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use nanotok_bpe::{GapRule, Splitter};
 
-/// nanochat, rustbpe (GPT-4), cl100k, r50k; GPT-2, Qwen 2, o200k; and one with gaps.
-pub const PATTERNS: [&str; 8] = [
+/// nanochat, rustbpe (GPT-4), cl100k, r50k; GPT-2, Qwen 2, o200k; one with gaps; superwords.
+pub const PATTERNS: [&str; 10] = [
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,2}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+",
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
@@ -16,6 +16,8 @@ pub const PATTERNS: [&str; 8] = [
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"\p{L}+|\s+",
+    r"\p{N}{1,2}| ?[^\s\p{L}\p{M}\p{N}]{2,}+[\r\n/]*|(?>(?: ?(?:[\p{L}\p{M}]{1,16}|[^\s\p{L}\p{M}\p{N}](?![^\s\p{L}\p{M}\p{N}]))| (?=\p{N})){1,256})|\s*[\r\n]|\s+(?!\S)|\s+",
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]{2,}+[\r\n/]*|(?>(?: ?(?:[\p{L}\p{M}]{1,16}|[^\s\p{L}\p{M}\p{N}](?![^\s\p{L}\p{M}\p{N}]))| (?=\p{N})){1,256})|\s*[\r\n]|\s+(?!\S)|\s+",
 ];
 
 /// Limit of backtracking steps of a search, as in the core: long documents need more than the

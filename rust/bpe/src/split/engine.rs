@@ -23,7 +23,8 @@ static KEPT: Mutex<Vec<(String, Engine)>> = Mutex::new(Vec::new());
 pub(crate) enum Engine {
     /// The lexer for hard characters, and 64 bytes at a time for all others.
     Scanner(Arc<Scanner>),
-    /// The lexer for all characters: for members of the family for which most are hard.
+    /// The lexer for all characters: for members of the family for which most are hard, and for the
+    /// patterns of superwords.
     Lexer(Arc<Lexer>),
     /// A DFA.
     Table(Arc<Automaton>),
@@ -55,6 +56,9 @@ impl Engine {
     }
 
     fn new(pattern: &str, level: Level) -> Self {
+        if let Some(lexer) = Lexer::of_superwords(pattern) {
+            return Self::Lexer(Arc::new(lexer));
+        }
         let Some(grammar) = Grammar::new(pattern) else { return Self::Regex };
         match Family::of(&grammar) {
             Some(family) if family.is_mostly_easy() => {

@@ -184,7 +184,7 @@ fn is_within(inner: &ClassUnicode, outer: &ClassUnicode) -> bool {
 }
 
 /// A set by its spelling.
-fn set(class: &str) -> Option<ClassUnicode> {
+pub(crate) fn set(class: &str) -> Option<ClassUnicode> {
     match regex_syntax::parse(class).ok()?.kind() {
         HirKind::Class(Class::Unicode(set)) => Some(set.clone()),
         _ => None,

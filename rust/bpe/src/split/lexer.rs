@@ -10,6 +10,7 @@ use crate::split::starts::{Form, Rules};
 
 mod cased;
 mod pieces;
+mod superwords;
 
 pub(crate) const LETTER: Sets = 1;
 pub(crate) const DIGIT: Sets = 1 << 1;
@@ -90,8 +91,10 @@ impl Lexer {
     /// The end of the span that begins at `start`, by the alternatives in order.
     #[inline]
     pub(crate) fn end(&self, text: &[u8], start: usize) -> usize {
-        if self.rules.form == Form::Pieces {
-            return self.end_in_piece(text, start);
+        match self.rules.form {
+            Form::Pieces => return self.end_in_piece(text, start),
+            Form::Superwords => return self.end_of_words(text, start),
+            Form::Plain | Form::Attached => {}
         }
         if text[start] == b'\''
             && self.rules.form == Form::Plain

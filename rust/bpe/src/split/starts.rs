@@ -70,6 +70,8 @@ pub(crate) enum Form {
     Attached,
     /// Numbers, and runs of some characters, are pieces, see `family::pieces`.
     Pieces,
+    /// Runs of words are spans, see `lexer::superwords`. The scanner does not support this form.
+    Superwords,
 }
 
 /// Starts of spans, and candidates for further checks.

@@ -14,8 +14,10 @@ const R50K: &str =
     r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s";
 const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+const SUPERWORDS: &str = r"\p{N}{1,2}| ?[^\s\p{L}\p{M}\p{N}]{2,}+[\r\n/]*|(?>(?: ?(?:[\p{L}\p{M}]{1,16}|[^\s\p{L}\p{M}\p{N}](?![^\s\p{L}\p{M}\p{N}]))| (?=\p{N})){1,256})|\s*[\r\n]|\s+(?!\S)|\s+";
+
 /// Patterns with and without an automaton; with gaps, and empty matches.
-const PATTERNS: [&str; 12] = [
+const PATTERNS: [&str; 13] = [
     NANOCHAT,
     CL100K,
     R50K,
@@ -28,6 +30,7 @@ const PATTERNS: [&str; 12] = [
     r"a*",
     "",
     r"(?i:[SK])+|\d++\D",
+    SUPERWORDS,
 ];
 
 fn spans(pattern: &str, document: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
@@ -47,6 +50,7 @@ fn a_pattern_has_the_fastest_engine_that_supports_it() {
     let engines = PATTERNS.map(|pattern| Splitter::new(pattern, GapRule::Spans).unwrap().engine());
     assert_eq!(engines[..5], ["lexer", "lexer", "lexer", "lexer", "table"]);
     assert_eq!(engines[5..9], ["table", "regex", "table", "regex"]);
+    assert_eq!(engines[12], "lexer");
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn steps_are_for_each_byte_and_no_engine_but_the_last_takes_any() {
     let pattern = r"(a)\1|(?:\w\B){0,9}\w|\s";
     assert_eq!(Splitter::new(pattern, GapRule::Spans).unwrap().engine(), "regex");
     assert_eq!(spans(pattern, long.as_bytes()).unwrap().len(), 4 << 20);
-    for pattern in PATTERNS.iter().take(4) {
+    for pattern in PATTERNS.iter().take(4).chain([&SUPERWORDS]) {
         let splitter = Splitter::new(pattern, GapRule::Spans).unwrap();
         let work = Work::none();
         assert!(splitter.visit_text("ab c \n 12", &work, &mut |_, _| {}).is_ok(), "{pattern}");

@@ -1,0 +1,128 @@
+//! Spans that are runs of words, for tokens of several words ("superwords"). The pattern is
+//! recognized by its spelling, with one to three digits; its alternatives are numbers, two or more
+//! signs, a run of units, and white space:
+//!
+//! ```text
+//! digits{1,n}
+//! [space?] signs{2,} [tail*]
+//! unit{1,256}      [space?] letters{1,16}, or [space?] and a single sign, or a space before a digit
+//! \s*newline|\s+(?!\S)|\s+
+//! ```
+//!
+//! Every character is in exactly one of the sets. A run is atomic, and a unit is not matched in
+//! another way later, because the rest of the alternative cannot fail.
+
+use regex_syntax::hir::ClassUnicode;
+
+use super::{DIGIT, LETTER, Lexer, SIGN, TAIL, ascii_letters};
+use crate::split::family::{Family, set};
+use crate::split::starts::Form;
+
+/// The pattern, without the number of digits.
+const PATTERN: [&str; 2] = [
+    r"\p{N}{1,",
+    r"}| ?[^\s\p{L}\p{M}\p{N}]{2,}+[\r\n/]*|(?>(?: ?(?:[\p{L}\p{M}]{1,16}|[^\s\p{L}\p{M}\p{N}](?![^\s\p{L}\p{M}\p{N}]))| (?=\p{N})){1,256})|\s*[\r\n]|\s+(?!\S)|\s+",
+];
+
+/// Limit of the letters of a unit.
+const MAX_LETTERS: usize = 16;
+
+/// Limit of the units of a span.
+const MAX_UNITS: usize = 256;
+
+impl Lexer {
+    /// The lexer of `pattern`, if it is one of superwords.
+    pub(crate) fn of_superwords(pattern: &str) -> Option<Self> {
+        let digits = pattern.strip_prefix(PATTERN[0])?.strip_suffix(PATTERN[1])?;
+        let max_digits = ["1", "2", "3"].iter().zip(1..).find(|(own, _)| **own == digits)?.1;
+        let none = ClassUnicode::empty;
+        let family = Family {
+            contractions: Vec::new(),
+            attached: Vec::new(),
+            prefix: none(),
+            letters: set(r"[\p{L}\p{M}]")?,
+            upper: none(),
+            lower: none(),
+            spaced_digits: false,
+            digits: set(r"\p{N}")?,
+            max_digits,
+            spaced_signs: true,
+            signs: set(r"[^\s\p{L}\p{M}\p{N}]")?,
+            tail: set(r"[\r\n/]")?,
+            text_end: false,
+            newlines: set(r"[\r\n]")?,
+            spaces: set(r"\s")?,
+            apart: None,
+        };
+        let mut lexer = Self::new(family);
+        lexer.rules.form = Form::Superwords;
+        Some(lexer)
+    }
+
+    /// The end of the span that begins at `start`.
+    #[inline]
+    pub(super) fn end_of_words(&self, text: &[u8], start: usize) -> usize {
+        let mut end = start;
+        for _ in 0..MAX_UNITS {
+            let Some(next) = self.unit(text, end) else { break };
+            end = next;
+        }
+        if end > start {
+            return end;
+        }
+        let number = self.digits(text, start);
+        if number > start {
+            return number;
+        }
+        let after_space = start + usize::from(text[start] == b' ');
+        let after_signs = self.classes.run(text, after_space, SIGN);
+        if after_signs > after_space {
+            return self.classes.run(text, after_signs, TAIL);
+        }
+        self.white_space(text, start)
+    }
+
+    /// The end of the unit that begins at `start`, if any.
+    #[inline]
+    fn unit(&self, text: &[u8], start: usize) -> Option<usize> {
+        let space = text.get(start) == Some(&b' ');
+        let first = start + usize::from(space);
+        let letters = self.few_letters(text, first);
+        if letters > first {
+            return Some(letters);
+        }
+        let (classes, next) = self.classes.at(text, first);
+        if classes & SIGN != 0 {
+            return (self.classes.at(text, next).0 & SIGN == 0).then_some(next);
+        }
+        (space && classes & DIGIT != 0).then_some(first)
+    }
+
+    /// The end of at most `MAX_LETTERS` letters that begin at `at`: ASCII letters eight at a time,
+    /// others one by one.
+    #[inline]
+    fn few_letters(&self, text: &[u8], mut at: usize) -> usize {
+        let mut left = MAX_LETTERS;
+        loop {
+            let limit = text.len().min(at + left);
+            let end = ascii_letters(&text[..limit], at);
+            left -= end - at;
+            at = end;
+            if left == 0 || text.get(at).is_none_or(u8::is_ascii) {
+                return at;
+            }
+            let (classes, length) = self.classes.wide_at(text, at);
+            if classes & LETTER == 0 {
+                return at;
+            }
+            left -= 1;
+            at += length;
+            if left == 0 {
+                return at;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
