@@ -123,6 +123,10 @@ class SharedFolderError(NodeError, OSError):
     """A folder or a source of the job is not the same on every node."""
 
 
+class UnsafeStoreError(NanotokError, OSError):
+    """The store of an output replaces an object that it was asked to create only once."""
+
+
 class TransientIOError(NanotokError, OSError):
     """Storage failed in a way that can be temporary: the task can be retried."""
 

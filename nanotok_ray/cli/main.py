@@ -34,6 +34,7 @@ from nanotok_ray.errors import (
     SliceError,
     TransientIOError,
     UnreachableError,
+    UnsafeStoreError,
     VerificationError,
     os_error_message,
 )
@@ -221,7 +222,10 @@ def exit_code(error: NanotokError) -> int:
         ((VerificationError, CorruptOutputError, IncompleteOutputError), BAD_OUTPUT),
         ((OutputInUseError, LeaseLostError), IN_USE),
         (
-            (DiskFullError, NodeError, SliceError, TransientIOError, UnreachableError),
+            (
+                *(DiskFullError, NodeError, SliceError, TransientIOError, UnreachableError),
+                UnsafeStoreError,
+            ),
             INFRASTRUCTURE,
         ),
     )

@@ -39,7 +39,7 @@ from nanotok_ray.job.journal import runs_in
 from nanotok_ray.job.journaling import RunRecorder, stages_of_last_run
 from nanotok_ray.job.learned import LearnedOutput, learn_record
 from nanotok_ray.job.lease import Lease, free_number, leased, refuse_if_held
-from nanotok_ray.job.probes import Shared, condition_notes, shared_folders, shared_sources
+from nanotok_ray.job.probes import Shared, shared_folders, shared_sources, store_risk
 from nanotok_ray.job.summary import (
     DONE,
     UNCHANGED,
@@ -135,6 +135,7 @@ class _Run:
         self.noted: set[str] = set()
         self.learned: Record[LearnRecord] | None = None
         self.has_changed = False
+        self.risk: str | None = None
 
     def run(self) -> Summary:
         """Make the plan, and execute it unless the output is complete.
@@ -152,8 +153,9 @@ class _Run:
         self.watch(Planned(stages=tuple(stages)))
         if number is None:
             refuse_if_held(self.out)
-        for note in condition_notes(shared_folders(self.out.url, self.recipe.output.work)):
-            self._note(note)
+        self.risk = store_risk(self.out, is_accepted=self.recipe.output.unsafe_store)
+        if self.risk is not None:
+            self._note(self.risk)
         with self._session_of_plan(), self._leased():
             is_other = number is None or self.lease.number != number + 1
             if not is_other and frozen_bytes(self.out) == self.plan.frozen:
@@ -390,6 +392,7 @@ class _Run:
             verified=None if check is None else verified_files(check),
             compared_by_size=0 if output is None else self._num_kept(),
             exports=tuple(export_summary(result.folder, result.export) for result in exports),
+            risk=self.risk,
         )
         return Summary(run, None if output is None else corpus_summary(output.manifest))
 

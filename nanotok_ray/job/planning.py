@@ -19,6 +19,7 @@ from nanotok_ray.job.frozen_plan import freeze
 from nanotok_ray.job.job_plan import JobPlan, decide, reads_of
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.plan_text import Estimate, FrozenPlan, StageEstimate
+from nanotok_ray.job.probes import store_risk
 from nanotok_ray.recipe import Recipe
 from nanotok_ray.sources import Slice, SliceReading, TimeIsUpError
 from nanotok_ray.storage import Folder
@@ -208,6 +209,9 @@ def plan_job(
     """
     out = Folder(recipe.output.path)
     announced = decide(recipe, resplit=resplit, relearn=relearn, on_event=on_event)
+    if not announced.is_done:
+        risk = store_risk(out, is_accepted=recipe.output.unsafe_store)
+        announced = replace(announced, notes=(*announced.notes, *filter(None, [risk])))
     on_event(Activity(text="estimating the time"))
     last = stages_of_last_run(out)
     known = last if cpus is None else {}

@@ -15,9 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from nanotok_ray.errors import NodeError, SharedFolderError, TransientIOError
+from nanotok_ray.errors import (
+    NodeError,
+    SharedFolderError,
+    TransientIOError,
+    UnsafeStoreError,
+)
 from nanotok_ray.formats import is_local
 from nanotok_ray.job.task import SharedFolder, SharedLibrary
 from nanotok_ray.storage import Folder, unreadable
@@ -193,33 +197,54 @@ def remove_empty(folders: Iterable[Path]) -> None:
             path.rmdir()
 
 
-def condition_notes(shared: Iterable[SharedFolder]) -> Iterator[str]:
-    """Yield a note for each remote store that replaces an object although it is asked not to.
+def store_risk(out: Folder, *, is_accepted: bool) -> str | None:
+    """Return the risk of an output in a store that ignores conditions of writes, otherwise None.
 
-    Of the folders in one store, one is tried. A store that cannot be used is left to the run.
+    Local file systems are not tried: a hard link never replaces a file.
+
+    Args:
+        out: the output folder.
+        is_accepted: whether the recipe accepts the risk (`output.unsafe_store`).
+
+    Raises:
+        UnsafeStoreError: the store ignores the condition, and the risk is not accepted.
+        OSError: the store cannot be used.
     """
-    stores: dict[tuple[str, str], SharedFolder] = {}
-    for item in shared:
-        if not is_local(item.url):
-            stores.setdefault(urlsplit(item.url)[:2], item)
-    for item in stores.values():
-        with suppress(Exception):  # packages of stores raise many classes of errors
-            if not _refuses_a_taken_name(Folder(item.url), item.probes):
-                yield (
-                    f"the store of {item.url} ignores If-None-Match: it replaces an existing "
-                    "object although it is asked not to, so that two runs which start at once can "
-                    "both hold the lease; never start two runs on one output there"
-                )
+    if is_local(out.url) or refuses_taken_names(out, OUTPUT_PROBES):
+        return None
+    risk = ignores_conditions(out.url)
+    if is_accepted:
+        return f"{risk}; never start two runs on this output at the same time"
+    raise UnsafeStoreError(
+        f"{risk}. Use a store that checks If-None-Match (docs/storage.md), or if only one run at a "
+        "time will ever use this output, set output.unsafe_store = true"
+    )
 
 
-def _refuses_a_taken_name(folder: Folder, prefix: str) -> bool:
+def ignores_conditions(url: str) -> str:
+    """Return the text on a store that does not refuse taken names."""
+    return (
+        f"the store of {url} ignores conditional writes: it replaced a probe that was to be "
+        "created only if its name was free, so two runs can both hold the lease, and a late "
+        "attempt can replace a shard"
+    )
+
+
+def refuses_taken_names(folder: Folder, prefix: str) -> bool:
+    """Return whether a store refuses to create an object whose name is taken.
+
+    A probe is created below a prefix, created again with other bytes, and removed.
+
+    Raises:
+        OSError: the store cannot be used.
+    """
     token = secrets.token_hex(16)
     name = f"{prefix}/{token[:12]}"
     try:
         folder.write_new(name, token.encode())
         return not folder.write_new(name, token[::-1].encode())
     finally:
-        with suppress(Exception):  # as above
+        with suppress(Exception):  # packages of stores raise many classes of errors
             folder.remove(name)
 
 

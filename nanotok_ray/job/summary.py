@@ -259,7 +259,9 @@ def _source_line(name: str, source: SourceSummary) -> str:
 
 
 def _remarks(summary: Summary) -> Iterator[str]:
-    """Yield remarks on the tokenizer and the documents."""
+    """Yield remarks on the store, the tokenizer and the documents."""
+    if summary.run.risk is not None:
+        yield f"risk        {summary.run.risk}"
     if summary.run.learned is not None:
         yield from _learned_lines(summary.run.learned)
     corpus = summary.corpus

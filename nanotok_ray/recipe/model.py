@@ -294,6 +294,10 @@ class OutputRecipe(Table):
     """
     replace: Flag = False
     """Whether a job may replace a published output of which no source remains."""
+    unsafe_store: Flag = False
+    """Whether the output may be in a store that ignores conditions of writes, where two runs at the
+    same time can damage it.
+    """
 
     @property
     def folders(self) -> dict[str, str]:

@@ -95,7 +95,10 @@ EXIT_CODES = {
     2: [errors.RecipeError, errors.SourceError, errors.PlanError],
     3: [errors.QuarantineLimitError],
     4: [errors.VerificationError, errors.CorruptOutputError, errors.IncompleteOutputError],
-    5: [errors.SliceError, errors.SharedFolderError, errors.TransientIOError],
+    5: [
+        *(errors.SliceError, errors.SharedFolderError, errors.TransientIOError),
+        errors.UnsafeStoreError,
+    ],
     6: [errors.OutputInUseError, errors.LeaseLostError],
     130: [KeyboardInterrupt],
 }

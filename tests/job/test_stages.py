@@ -27,7 +27,6 @@ from nanotok_ray.job.events import Advanced, Note, StageEnded
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import (
     answer,
-    condition_notes,
     probes_in,
     problem_with,
     see,
@@ -40,7 +39,7 @@ from nanotok_ray.job.work import TokenizeWork, tokenize_work
 from nanotok_ray.recipe import LearnerRecipe
 from nanotok_ray.shards import ExpectedSlice
 from nanotok_ray.sources import make_plan
-from nanotok_ray.storage import Folder, LocalStore, RemoteStore
+from nanotok_ray.storage import Folder, LocalStore
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess
 from tests.support.small_corpus import (
@@ -375,23 +374,6 @@ def test_a_refused_job_leaves_no_folder_behind(tmp_path):
 def fail_with_a_file(path):
     path.write_bytes(b"")
     raise RuntimeError("mine")
-
-
-def overwrite(store, name, data):
-    """Publish a file like a store that ignores the condition."""
-    store.write_bytes(name, data)
-    return True
-
-
-def test_a_store_without_conditional_writes_is_noted_once(tmp_path, monkeypatch):
-    local = shared_folders(str(tmp_path / "out"), str(tmp_path / "work"))
-    remote = shared_folders("memory://bucket/out", "memory://bucket/work")
-    assert list(condition_notes([*local, *remote])) == []
-    monkeypatch.setattr(RemoteStore, "write_new", overwrite)
-    [note] = condition_notes([*local, *remote])
-    assert note.startswith("the store of memory://bucket/out ignores If-None-Match")
-    assert "never start two runs on one output there" in note
-    assert Folder("memory://bucket").list() == []
 
 
 def test_a_temporary_storage_failure_does_not_decide_about_sharing(tmp_path, monkeypatch):

@@ -69,6 +69,7 @@ CHANGED = [
     *("tokenizer.min_pair_count=2", "tokenizer.max_token_bytes=8", "tokenizer.min_count=2"),
     "tokenizer.also=[300]",
     *("output.layouts=llmc", "output.allow_removed=true", "output.replace=true"),
+    "output.unsafe_store=true",
     *("limits.slice_bytes=2KiB", "limits.max_shard_tokens=1000", "limits.max_tokens=50"),
     *("limits.too_long=drop", "limits.untrainable=drop", "limits.doc_cap=100"),
     *("limits.max_chars=1000", "limits.max_document_bytes=1MiB", "limits.slice_deadline=7"),

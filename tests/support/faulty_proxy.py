@@ -74,6 +74,8 @@ class FaultyProxy(ThreadingHTTPServer):
         """Seconds by which each request is delayed."""
         self.most_at_once = 0
         """The maximum number of simultaneously delayed requests since `clear`."""
+        self.ignores_conditions = False
+        """Whether it drops `If-None-Match`, like a server that does not know it."""
         self._waiting = 0
 
     def fail(
@@ -105,6 +107,7 @@ class FaultyProxy(ThreadingHTTPServer):
             self._rules.clear()
             self.requests.clear()
             self.delay, self.most_at_once = 0.0, 0
+            self.ignores_conditions = False
 
     @property
     def faults(self) -> list[Fault]:
@@ -195,6 +198,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _ask_server(self, body):
         """Return status, reason, headers and body of the server's answer."""
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _OF_A_CONNECTION}
+        if self.server.ignores_conditions:
+            headers.pop("If-None-Match", None)
         connection = http.client.HTTPConnection(*self.server.server)
         with self.server.serialized(self.headers):
             connection.request(self.command, self.path, body, headers)

@@ -122,7 +122,7 @@ def run_checks(
         finding, recipe = opened_recipe(path, overrides)
         yield finding
         valid += [] if recipe is None else [recipe]
-    of_recipes = [folder for recipe in valid for folder in (recipe.output.path, recipe.output.work)]
+    of_recipes = [folder for recipe in valid for folder in recipe.output.folders.values()]
     yield from _check_places([*folders, *of_recipes], valid)
 
 
@@ -141,8 +141,10 @@ def apart(folders: Sequence[str]) -> list[str]:
 def _check_places(folders: Sequence[str], recipes: Sequence[Recipe]) -> Iterator[CheckResult]:
     inputs = [path for recipe in recipes for source in recipe.sources for path in source.paths]
     yield from check_packages([*folders, *inputs])
+    unsafe = [recipe.output.path for recipe in recipes if recipe.output.unsafe_store]
+    unsafe = apart([*unsafe, *(recipe.output.work for recipe in recipes)])  # it has no lease
     for folder in apart(folders):
-        yield from check_folder(folder)
+        yield from check_folder(folder, unsafe_store=folder in unsafe)
     yield from map(check_disk, filter(None, map(local_path, apart(folders))))
     for recipe in recipes:
         yield from check_inputs(recipe)

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from nanotok_ray.errors import NanotokError, TransientIOError
-from nanotok_ray.formats import is_local
 from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
-from nanotok_ray.job.probes import missing_folders, remove_empty
+from nanotok_ray.job.probes import (
+    ignores_conditions,
+    missing_folders,
+    refuses_taken_names,
+    remove_empty,
+)
 from nanotok_ray.storage import Folder, extra_for, find_files
 
 MAX_SECONDS_APART = 60.0
@@ -39,9 +43,6 @@ SLOW_SECONDS = 1.0
 
 _STORAGE = "storage"
 
-_REFUSING = {None, "s3", "gcs"}
-"""Local disks and stores, by extra, that atomically refuse an existing name."""
-
 _REFUSING_UPLOADS = {"s3", "gcs", "azure"}
 
 T = TypeVar("T")
@@ -50,6 +51,7 @@ T = TypeVar("T")
 def check_folder(
     url: str,
     *,
+    unsafe_store: bool = False,
     slow_seconds: float = SLOW_SECONDS,
     clock: Callable[[], float] = time.time,
 ) -> Iterator[CheckResult]:
@@ -57,6 +59,7 @@ def check_folder(
 
     Args:
         url: the path or URL of the folder.
+        unsafe_store: whether a store that ignores conditional writes causes only a warning.
         slow_seconds: the limit of a step; a slower one causes a warning.
         clock: returns this machine's time, in seconds since 1970.
     """
@@ -65,7 +68,7 @@ def check_folder(
     except (NanotokError, OSError) as error:
         yield failure(_STORAGE, _why(error), _advice(error))
         return
-    probe = _Probe(folder, slow_seconds=slow_seconds, clock=clock)
+    probe = _Probe(folder, unsafe_store=unsafe_store, slow_seconds=slow_seconds, clock=clock)
     missing = missing_folders(folder, "probe")
     try:
         findings = list(probe.findings())
@@ -86,8 +89,16 @@ def check_folder(
 class _Probe:
     """A small file with a random name and random bytes, and the state of its check."""
 
-    def __init__(self, folder: Folder, *, slow_seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        unsafe_store: bool,
+        slow_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
         self.folder = folder
+        self._unsafe_store = unsafe_store
         self._slow_seconds = slow_seconds
         self._clock = clock
         token = secrets.token_hex(8)
@@ -167,19 +178,17 @@ class _Probe:
 
     def _refusal(self) -> CheckResult:
         """Check that an existing name keeps its content, which leases and shards require."""
-        where = self.folder.url
-        name, extra = "conditions", extra_for(where)
-        if self.folder.write_new(self.name, self.data[::-1]):
-            promised = extra in _REFUSING and (extra is not None or is_local(where))
+        name, where = "conditions", self.folder.url
+        if not refuses_taken_names(self.folder, self.name.rpartition("/")[0]):
             return CheckResult(
                 name=name,
-                status="fail" if promised else "warn",
-                found=f"{where}: an existing object is overwritten, so two jobs could hold the "
-                "lease",
-                advice="never start two jobs on one output there, or use a store that knows "
-                "If-None-Match",
+                status="warn" if self._unsafe_store else "fail",
+                found=ignores_conditions(where),
+                advice="never start two runs on one output there"
+                if self._unsafe_store
+                else "use a store that checks If-None-Match, or set output.unsafe_store = true",
             )
-        if extra in _REFUSING_UPLOADS and not self._refuses_upload():
+        if extra_for(where) in _REFUSING_UPLOADS and not self._refuses_upload():
             return failure(
                 name,
                 f"{where}: an upload replaces an existing object, so a late upload could "
