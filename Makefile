@@ -22,6 +22,7 @@ PEERS := .venv-peers
 TORCH := .venv-torch
 ZIG := .venv-zig
 VERSIONS := .venv-versions
+S3_SERVER := .s3-server
 MANYLINUX ?= manylinux_2_28
 CORE := nanotok_ray/_core.abi3.so
 MANIFEST := --manifest-path rust/Cargo.toml
@@ -38,7 +39,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows version lock check check-long check-versions clean
+.PHONY: help setup build s3-server demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows version lock check check-long check-versions clean
 
 help:  ## List the commands
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -46,6 +47,8 @@ help:  ## List the commands
 setup: $(INSTALLED) build  ## Make .venv with the locked packages and the compiled core
 
 build: $(CORE)  ## Compile the Rust core (release) and install it into .venv
+
+s3-server: $(S3_SERVER)/bin/s3s-fs  ## Build the S3 server of some tests, s3s-fs, into .s3-server
 
 demo: build $(DEMO)/corpus/.made  ## Run a job on Python's standard library: learn, write shards, verify, export, inspect
 	$(BIN)/python -m jobs.prepare jobs/recipes/demo.toml
@@ -122,7 +125,7 @@ golden: build  ## Write the expected files of tests, and docs/api.md, from the c
 fuzz:  ## Fuzz the core with nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
 
-chaos: build  ## Run CHAOS_ROUNDS (20) jobs of each kind while workers, nodes, drivers and S3 fail
+chaos: build s3-server  ## Run CHAOS_ROUNDS (20) jobs of each kind while workers, nodes, drivers and S3 fail
 	$(BIN)/python -m tests.jobs.chaos --rounds $(CHAOS_ROUNDS) --seed $(CHAOS_SEED)
 
 wheel: $(INSTALLED) $(ZIG)/.installed  ## Build the wheel of this processor (Python 3.10 and later, old glibc too) and the source distribution into dist/
@@ -172,7 +175,7 @@ check-long: build  ## Run everything else for hours: slow tests, 500 examples, f
 check-versions: build  ## Run the fast tests with other installed Pythons, and the oldest and newest ray, pyarrow and numpy (ROWS=3.10-oldest)
 	$(BIN)/python -m tests.support.versions --folder $(VERSIONS) $(ROWS:%=--row %)
 
-clean:  ## Remove build outputs, but not .venv, .venv-peers, .venv-torch and .venv-zig
+clean:  ## Remove build outputs, but not .venv, .venv-peers, .venv-torch, .venv-zig and .s3-server
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): $(LOCK)
@@ -185,6 +188,11 @@ $(PEERS)/.installed: tests/peers/requirements.txt tests/peers/requirements-alone
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --requirement tests/peers/requirements.txt
 	$(PEERS)/bin/pip install --quiet --no-deps --requirement tests/peers/requirements-alone.txt
+	touch $@
+
+$(S3_SERVER)/bin/s3s-fs: Makefile
+	@echo "compiling the S3 server of the tests: a minute or two"
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 cargo install --quiet --locked s3s-fs --version 0.14.1 --features binary --root $(S3_SERVER)
 	touch $@
 
 $(ZIG)/.installed: Makefile

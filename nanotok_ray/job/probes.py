@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING
@@ -224,25 +224,26 @@ def store_risk(out: Folder, *, is_accepted: bool) -> str | None:
 def ignores_conditions(url: str) -> str:
     """Return the text on a store that does not refuse taken names."""
     return (
-        f"the store of {url} ignores conditional writes: it replaced a probe that was to be "
-        "created only if its name was free, so two runs can both hold the lease, and a late "
-        "attempt can replace a shard"
+        f"the store of {url} ignores conditional writes: it created a probe twice, each time only "
+        "if its name was free, so two runs can both hold the lease, and a late attempt can replace "
+        "a shard"
     )
 
 
 def refuses_taken_names(folder: Folder, prefix: str) -> bool:
     """Return whether a store refuses to create an object whose name is taken.
 
-    A probe is created below a prefix, created again with other bytes, and removed.
+    Two threads create one probe below a prefix with different bytes, since some stores look for the
+    name before they write. It is removed.
 
     Raises:
         OSError: the store cannot be used.
     """
-    token = secrets.token_hex(16)
-    name = f"{prefix}/{token[:12]}"
+    tokens = secrets.token_bytes(16), secrets.token_bytes(16)
+    name = f"{prefix}/{secrets.token_hex(6)}"
     try:
-        folder.write_new(name, token.encode())
-        return not folder.write_new(name, token[::-1].encode())
+        with ThreadPoolExecutor(len(tokens)) as pool:
+            return not all(pool.map(partial(folder.write_new, name), tokens))
     finally:
         with suppress(Exception):  # packages of stores raise many classes of errors
             folder.remove(name)

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from nanotok_ray.errors import SourceError
 from nanotok_ray.storage.connect import VERSION_KEYS, RemoteTree, connect
 from nanotok_ray.storage.retries import attempt, has_status
-from nanotok_ray.storage.s3_object import S3Object
+from nanotok_ray.storage.s3_object import ObjectChangedError, S3Object
 from nanotok_ray.storage.tree import Entry
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ class RemoteInput(SeekableFile):
             self._read_into(view)
         except BaseException as error:
             self._let_go()  # the state of the handle after the failed read cannot be trusted
-            if self._is_s3 and has_status(error, HTTPStatus.PRECONDITION_FAILED):
+            if isinstance(error, ObjectChangedError) or (
+                self._is_s3 and has_status(error, HTTPStatus.PRECONDITION_FAILED)
+            ):
                 raise self._changed() from None
             raise
 

@@ -17,6 +17,10 @@ _FIRST_BYTES = 1 << 20
 """Bytes that opening fetches: the whole of a small object."""
 
 
+class ObjectChangedError(Exception):
+    """A store that ignores `If-Match` returned bytes of another version of an object."""
+
+
 def s3_entry(file_system: "AbstractFileSystem", path: str) -> Entry:
     """Return the entry of an object; a missing object is not searched as a folder.
 
@@ -112,4 +116,6 @@ class S3Object:
             data: bytes = sync(self._file_system.loop, answer["Body"].read)
         finally:
             answer["Body"].close()
+        if answer.get("ETag") != self._condition.get("IfMatch", answer.get("ETag")):
+            raise ObjectChangedError
         return data, answer

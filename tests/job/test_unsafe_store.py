@@ -1,5 +1,7 @@
 """Outputs in a store of S3 that ignores conditional writes: refused unless the recipe agrees."""
 
+import threading
+
 import pytest
 
 from nanotok_ray.api import plan, prepare
@@ -8,13 +10,14 @@ from nanotok_ray.errors import UnsafeStoreError
 from nanotok_ray.job.doctor.checks import run_checks
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.probes import refuses_taken_names, store_risk
-from nanotok_ray.storage import Folder
+from nanotok_ray.storage import Folder, RemoteStore
 from tests.support.faulty_proxy import Fault
+from tests.support.machine_speed import scaled
 from tests.support.small_corpus import RECIPE, joined_shards, recipe, write_corpus
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("in_process")]
 
-SEEN = "ignores conditional writes: it replaced a probe"
+SEEN = "ignores conditional writes: it created a probe twice"
 ACCEPTED = "output.unsafe_store=true"
 
 
@@ -91,6 +94,13 @@ def test_a_store_that_refuses_taken_names_is_recognized_despite_failures(remote,
     assert refuses_taken_names(remote, "run/probe")
     assert store_risk(remote, is_accepted=False) is None
     assert remote.list() == []
+
+
+def test_two_creations_are_tried_at_once(monkeypatch):
+    """A store that looks for the name before it writes lets only simultaneous writers succeed."""
+    meeting = threading.Barrier(2, timeout=scaled(10))
+    monkeypatch.setattr(RemoteStore, "write_new", lambda *_: meeting.wait() >= 0)
+    assert not refuses_taken_names(Folder("memory://bucket/out"), "run/probe")
 
 
 @pytest.mark.parametrize("url", ["memory://bucket/out", "{}"], ids=["memory", "disk"])

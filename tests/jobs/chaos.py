@@ -1,6 +1,6 @@
 """Run whole jobs while processes die at random moments, from recorded seeds.
 
-    python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind cluster|s3|local|all] [--log FILE]
+    python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind KIND] [--log FILE]
         [--tokenizer LINES]
 
 A round is a job (count, learn, tokenize texts and chats), its disturbances, and one more
@@ -16,6 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import tests.support.ray_environment  # noqa: F401 - Ray reads it when it is imported
@@ -27,6 +28,7 @@ from tests.jobs.chaos_s3 import s3_rounds
 PLAYED = {
     "cluster": (cluster_rounds, chaos_cluster.KINDS),
     "s3": (s3_rounds, chaos_s3.KINDS),
+    "s3s": (partial(s3_rounds, server="s3s"), chaos_s3.KINDS),
     "local": (local_rounds, chaos_local.KINDS),
 }
 
@@ -34,7 +36,7 @@ PLAYED = {
 def main() -> int:
     """Run the rounds of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="of each of cluster, s3 and local")
+    parser.add_argument("--rounds", type=int, default=10, help="of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; then the next")
     parser.add_argument("--kind", choices=[*PLAYED, "all"], default="all")
     default = Path(tempfile.gettempdir()) / "nanotok-chaos.jsonl"

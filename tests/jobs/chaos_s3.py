@@ -51,13 +51,15 @@ PERIODS = {"stall": (150, 400), "all of S3": (40, 120), "S3 and workers": (40, 1
 CLIENT = {"config_kwargs": {"connect_timeout": 2, "read_timeout": 1}}
 
 
-def s3_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round]:
-    """Run rounds against one server, on one local Ray."""
+def s3_rounds(
+    root: Path, seeds: Iterator[tuple[str, int]], *, server: str = "moto"
+) -> Iterator[Round]:
+    """Run rounds against one server, moto or s3s, on one local Ray."""
     os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # for the workers
     fsspec.config.conf["s3"] = CLIENT
     reducing.PART_BYTES = PART_BYTES
     write_corpus(root / "in")
-    with s3_behind_a_proxy() as proxy, ray_session(cpus=2):
+    with s3_behind_a_proxy(server) as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/chaos")
         for path in (root / "in").rglob("*.*"):
             bucket.write_bytes(f"in/{path.relative_to(root / 'in')}", path.read_bytes())

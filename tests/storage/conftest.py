@@ -9,7 +9,7 @@ import pytest
 
 from nanotok_ray.storage import Folder
 from tests.support.faulty_proxy import FaultyProxy
-from tests.support.s3_server import BUCKET, s3_behind_a_proxy, without_waiting
+from tests.support.s3_server import BUCKET, SERVERS, s3_behind_a_proxy, without_waiting
 
 
 class Hasty:
@@ -23,12 +23,29 @@ class Hasty:
         await asyncio.sleep(0)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[FaultyProxy]:
-    """Return the proxy of a server for the tests of a module."""
-    with pytest.MonkeyPatch.context() as patch, s3_behind_a_proxy() as proxy:
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request: pytest.FixtureRequest) -> Iterator[FaultyProxy]:
+    """Return the proxy of each server for the tests of a module."""
+    with pytest.MonkeyPatch.context() as patch, s3_behind_a_proxy(request.param) as proxy:
         patch.setattr("s3fs.core.asyncio", Hasty())
         yield proxy
+
+
+@pytest.fixture
+def moto(request: pytest.FixtureRequest) -> None:
+    """Skip a test with s3s-fs, which differs from S3 (docs/storage.md)."""
+    _only_with("moto", request)
+
+
+@pytest.fixture
+def s3s(request: pytest.FixtureRequest) -> None:
+    """Skip a test with moto."""
+    _only_with("s3s", request)
+
+
+def _only_with(server: str, request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params["server"] != server:
+        pytest.skip(f"only with {server}")
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@
 
 import http.client
 import io
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import fsspec
@@ -34,11 +37,19 @@ sys.stdin.read()
 """
 
 
+S3S = Path(__file__).parents[2] / ".s3-server/bin/s3s-fs"
+"""A server of S3 that keeps files on a disk; `make s3-server` builds it."""
+SERVERS = [
+    "moto",
+    pytest.param("s3s", marks=pytest.mark.skipif(not S3S.exists(), reason="make s3-server")),
+]
+
+
 @contextmanager
-def s3_behind_a_proxy() -> Iterator[FaultyProxy]:
+def s3_behind_a_proxy(server: str = "moto") -> Iterator[FaultyProxy]:
     """Yield a proxy for an S3 server, whose address is set in the environment."""
     with (
-        _served() as (port, pid),
+        {"moto": _moto, "s3s": _s3s}[server]() as (port, pid),
         FaultyProxy("127.0.0.1", port, server_pid=pid) as proxy,
         pytest.MonkeyPatch.context() as patch,
     ):
@@ -55,7 +66,36 @@ def s3_behind_a_proxy() -> Iterator[FaultyProxy]:
 
 
 @contextmanager
-def _served() -> Iterator[tuple[int, int]]:
+def _s3s() -> Iterator[tuple[int, int]]:
+    """Serve a temporary folder, which has a bucket."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="nanotok-s3-") as root:
+        Path(root, BUCKET).mkdir()
+        keys = ["--access-key", "key", "--secret-key", "secret"]
+        process = subprocess.Popen(
+            [S3S, "--host", "127.0.0.1", "--port", str(port), *keys, root],
+            env={"RUST_LOG": "off"},
+        )
+        try:
+            _wait_for(port)
+            yield port, process.pid
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + scaled(10)
+    while True:
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        assert time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.01)
+
+
+@contextmanager
+def _moto() -> Iterator[tuple[int, int]]:
     process = subprocess.Popen(
         [sys.executable, "-c", _SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
