@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from nanotok_ray.errors import NanotokError
+from nanotok_ray.storage import backoff
 
 MAX_LISTED_INPUTS = 3
 
@@ -203,5 +204,4 @@ class RetryPolicy:
 
     def wait(self, failures: int, jitter: random.Random) -> float:
         """Return the seconds to wait after some failures: 50% to 100% of the nominal wait."""
-        nominal = self.first_wait * 2.0 ** min(failures - 1, 30)
-        return min(self.max_wait, nominal) * jitter.uniform(0.5, 1.0)
+        return backoff(failures, first=self.first_wait, longest=self.max_wait, jitter=jitter)

@@ -29,6 +29,7 @@ from nanotok_ray.storage.remote_input import RemoteInput, SeekableFile
 from nanotok_ray.storage.retries import (
     StoreRetryPolicy,
     attempt,
+    backoff,
     is_transient,
     transient_errors,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "WrittenFile",
     "arrow_sink",
     "attempt",
+    "backoff",
     "checked_name",
     "checksum_name",
     "connect",

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, TypeVar
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.formats import check_size
 from nanotok_ray.storage.connect import MAX_CONNECTIONS, RemoteTree, connect
-from nanotok_ray.storage.inputs import open_input, version_of
+from nanotok_ray.storage.inputs import open_input, read_start, version_of
 from nanotok_ray.storage.local import WrittenFile
 from nanotok_ray.storage.retries import attempt, causes, has_status, transient_errors
 from nanotok_ray.storage.s3_object import s3_entry
@@ -75,16 +75,8 @@ class RemoteStore:
 
     def read_start(self, name: str, length: int) -> bytes:
         """Return the first bytes of a file."""
-        path = self._path(name)
-        try:
-            data = self._attempt(
-                "read", name, lambda: self._file_system.cat_file(path, start=0, end=length)
-            )
-        except Exception as error:
-            if not has_status(error, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE):
-                raise
-            return b""  # an empty file has no byte for the range to begin with
-        return bytes(data[:length])  # some servers ignore ranges and send the whole file
+        self._path(name)
+        return read_start(f"{self.url}/{name}", length)
 
     @contextmanager
     def create(self, name: str) -> Iterator[WrittenFile]:
@@ -129,10 +121,11 @@ class RemoteStore:
 
         `check` is called directly before each try to write; an error that it raises is final.
         """
+        path = self._path(name)
 
         def write() -> None:
             check()
-            self._put(name, data)
+            self._file_system.pipe_file(path, data)
 
         self._attempt("write", name, write)
 
@@ -208,7 +201,8 @@ class RemoteStore:
     @contextmanager
     def _sink(self, name: str, mode: str) -> Iterator[tuple[IO[bytes], WrittenFile]]:
         """Open a sink, and discard it after an error."""
-        sink = self._attempt("create", name, lambda: self._open_sink(name, mode))
+        path = self._path(name)
+        sink: IO[bytes] = self._attempt("create", name, lambda: self._file_system.open(path, mode))
 
         def write(data: memoryview) -> None:
             with self._transient("write", name):
@@ -239,19 +233,6 @@ class RemoteStore:
             while block := stored.read(_BLOCK_BYTES):
                 digest.update(block)
         return digest.hexdigest() == file.sha256
-
-    def _open_sink(self, name: str, mode: str = "wb") -> IO[bytes]:
-        sink: IO[bytes] = self._file_system.open(self._path(name), mode)
-        return sink
-
-    def _put(self, name: str, data: bytes) -> None:
-        sink = self._open_sink(name)
-        try:
-            sink.write(data)
-            sink.close()
-        except BaseException:
-            self._discard(sink, name)
-            raise
 
     def _discard(self, sink: IO[bytes], name: str) -> None:
         """Remove written data; failures do not hide the error that was raised before."""

@@ -51,6 +51,7 @@ _NAMES = {
     "ClientConnectionError",
     "ClientPayloadError",
     "ConnectionError",
+    "FlexibleChecksumError",  # botocore: the received bytes are not those that were stored
     "HTTPClientError",
     "IncompleteRead",
     "IncompleteReadError",
@@ -172,6 +173,17 @@ _NO_CREDENTIALS = {
 }
 
 
+def backoff(
+    failures: int, *, first: float, longest: float, jitter: random.Random = _JITTER
+) -> float:
+    """Return the seconds to wait after some failures.
+
+    The time doubles with each failure up to a limit, and is reduced at random by up to a half, so
+    that many processes do not retry simultaneously.
+    """
+    return min(first * 2.0 ** min(failures - 1, 30), longest) * jitter.uniform(0.5, 1.0)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreRetryPolicy:
     """The number of tries of an operation, and the time between them in seconds."""
@@ -191,16 +203,13 @@ class StoreRetryPolicy:
     def wait_after(self, failures: int) -> float | None:
         """Return the time to wait after this number of failures, or None after the last try.
 
-        The time is reduced at random by up to a half, so that readers do not retry simultaneously.
-
         >>> policy = StoreRetryPolicy()
         >>> policy.wait_after(5) is None, 0.5 <= policy.wait_after(2) <= 1.0
         (True, True)
         """
         if failures >= self.tries:
             return None
-        wait = min(self.first_wait * float(2 ** (failures - 1)), self.max_wait)
-        return wait * _JITTER.uniform(0.5, 1.0)
+        return backoff(failures, first=self.first_wait, longest=self.max_wait)
 
 
 POLICY: Final = StoreRetryPolicy()

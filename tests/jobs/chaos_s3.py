@@ -47,6 +47,8 @@ FAULTS["S3 and workers"] = FAULTS["all of S3"]
 KINDS = tuple(FAULTS)
 PERIODS = {"stall": (150, 400), "all of S3": (40, 120), "S3 and workers": (40, 120)}
 """Minimum and maximum number of requests between failures; a stall takes at least a second."""
+METHODS = {Fault.TRUNCATE: "GET", Fault.INCOMPLETE_BODY: "PUT"}
+"""The only requests that can have these faults: those whose answer, or which, have a body."""
 
 CLIENT = {"config_kwargs": {"connect_timeout": 2, "read_timeout": 1}}
 
@@ -139,7 +141,7 @@ def _arrange(
 ) -> None:
     order = rng.sample(faults, len(faults))
     for fault in order:
-        method = "GET" if fault is Fault.TRUNCATE else None
+        method = METHODS.get(fault)
         proxy.fail_always(fault, method=method, period=rng.randint(*periods) * len(order) // 2 + 1)
 
 

@@ -23,6 +23,7 @@ from nanotok_ray.storage import (
     find_files,
     inputs,
     open_input,
+    read_start,
     version_of,
 )
 from tests.support.faulty_proxy import Fault
@@ -298,7 +299,7 @@ def test_a_failed_upload_leaves_nothing_visible(folder, proxy, small_parts, path
 
 def test_a_long_file_that_fails_when_it_is_written_whole_leaves_nothing(folder, proxy, small_parts):
     folder = Folder(folder.url)
-    proxy.fail_always(Fault.SLOW_DOWN, path="partNumber")
+    proxy.fail_always(Fault.SLOW_DOWN, method="PUT")
     with pytest.raises(TransientIOError, match=folder.join("a")):
         folder.write_bytes("a", bytes(2 * PART_BYTES))
     proxy.clear()
@@ -420,6 +421,11 @@ def test_opening_fetches_the_bytes_that_are_read_first(folder, fetched, proxy, a
         file.seek(0)
         assert file.read() == data
     assert first == (1 if at < len(data) else 2)  # nothing can be fetched after the end
+
+
+def test_the_start_of_an_empty_file_is_empty(folder):
+    folder.write_bytes("a", b"")
+    assert folder.read_start("a", 3) == read_start(folder.join("a"), 3) == b""
 
 
 @pytest.mark.usefixtures("moto")

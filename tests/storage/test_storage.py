@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from botocore.exceptions import FlexibleChecksumError
 
 from nanotok_ray.errors import CorruptOutputError, DiskFullError, SourceError, TransientIOError
 from nanotok_ray.formats import is_local, local_path
@@ -24,7 +25,14 @@ from nanotok_ray.storage import (
     write_checked,
 )
 from tests.support.retry_policy import use_retry_policy
-from tests.support.s3_server import BUCKET
+from tests.support.s3_server import BUCKET, s3_behind_a_proxy
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Return the proxy of one server."""
+    with s3_behind_a_proxy() as proxy:
+        yield proxy
 
 
 @pytest.fixture(params=["local", "memory", "s3"])
@@ -271,6 +279,7 @@ PASSING = [
         for code in ("IncompleteBody", "NoSuchUpload", "SlowDown", "BadDigest")
     ),
     caused_by(caused_by(error_with(status=500), RuntimeError("again")), RuntimeError("wrapped")),
+    FlexibleChecksumError(error_msg="other bytes"),
 ]
 LASTING = [
     FileNotFoundError(errno.ENOENT, "no such key"),
