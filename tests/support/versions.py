@@ -64,7 +64,8 @@ def requirements(which: str) -> list[str]:
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    found = [*project["dependencies"], *extras["test"], *extras["http"], *extras["s3"]]
+    stores = [text for name in ("azure", "gcs", "http", "s3") for text in extras[name]]
+    found = [*project["dependencies"], *extras["test"], *stores]
     own = [text for text in found if not text.startswith("nanotok_ray")]
     if which == "newest":
         return own
