@@ -265,8 +265,14 @@ def _name_url(action: str, url: str, error: Exception) -> None:
         with named(url):
             raise error
     message = f"cannot {action} {url}: {error}"
-    if isinstance(error, FileNotFoundError):
-        advice = "; create it, or change the path" if "bucket" in str(error) else ""
+    if isinstance(error, FileNotFoundError) or has_status(error, HTTPStatus.NOT_FOUND):
+        is_bucket = "bucket" in str(error) or "ContainerNotFound" in str(error)
+        advice = "; create it, or change the path" if is_bucket else ""
         raise FileNotFoundError(errno.ENOENT, f"{message}{advice}") from error
-    if isinstance(error, PermissionError) or type(error).__name__ in _NO_CREDENTIALS:
+    if (
+        isinstance(error, PermissionError)
+        or has_status(error, HTTPStatus.FORBIDDEN)
+        or str(error).startswith("Forbidden:")  # gcsfs: an OSError without a status
+        or type(error).__name__ in _NO_CREDENTIALS
+    ):
         raise PermissionError(errno.EACCES, f"{message}; {_CREDENTIALS}") from error

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from nanotok_ray.api import prepare
-from nanotok_ray.errors import TransientIOError
+from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.job.probes import refuses_taken_names
 from nanotok_ray.storage import (
     Folder,
@@ -193,6 +193,22 @@ def test_a_permanent_failure_is_reported_with_the_url(folder, proxy, use):
     with pytest.raises(TransientIOError, match=rf"cannot .* {folder.url}.* tried 3 times"):
         USES[use](folder)
     assert len(proxy.faults) < scaled(100)
+
+
+def test_forbidden_and_missing_places_are_reported_at_once_with_the_url(store, folder, proxy):
+    folder.write_bytes("a", b"old")
+    proxy.fail_always(Fault.FORBIDDEN)
+    for name in USES.keys() - {"create once"}:  # its uploads are not tried again here
+        with pytest.raises(PermissionError, match=rf"(?s){folder.url}.*set credentials"):
+            USES[name](folder)
+    with pytest.raises(SourceError, match=rf"(?s){folder.url}.*set credentials"):
+        find_files(folder.url)
+    proxy.clear()
+    nowhere = f"{store[0]}://nowhere/a"
+    with pytest.raises(FileNotFoundError, match=nowhere):
+        Folder(nowhere).read_bytes("b")
+    with pytest.raises(FileNotFoundError, match=nowhere):
+        Folder(nowhere).write_bytes("b", b"1")
 
 
 def test_a_truncated_answer_is_read_again(folder, proxy):

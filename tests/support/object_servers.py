@@ -130,12 +130,14 @@ class GcsHandler(_Handler):
 
     def _serve(self):
         self._read()
-        if self.parts[0] == "upload":
+        if self.parts[self.parts.index("b") + 1] != BUCKET:
+            self._fail(HTTPStatus.NOT_FOUND, "notFound")
+        elif self.parts[0] == "upload":
             self._upload()
         elif self.parts[-1] == "o":
             self._list()
         elif self.parts[-2] == "b":
-            self._send_json({"name": BUCKET}, is_there=self.parts[-1] == BUCKET)
+            self._send_json({"name": BUCKET})
         else:
             self._object(self.parts[-1])
 
@@ -220,10 +222,7 @@ class GcsHandler(_Handler):
             "timeCreated": moment,
         }
 
-    def _send_json(self, value, *, is_there=True):
-        if not is_there:
-            self._fail(HTTPStatus.NOT_FOUND, "notFound")
-            return
+    def _send_json(self, value):
         self._send(HTTPStatus.OK, json.dumps(value).encode(), Content_Type="application/json")
 
     def _fail(self, status, code):
