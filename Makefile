@@ -42,7 +42,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 .PHONY: help setup build s3-server demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows version lock check check-long check-versions clean
 
 help:  ## List the commands
-	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 setup: $(INSTALLED) build  ## Make .venv with the locked packages and the compiled core
 

@@ -43,7 +43,8 @@ def plan(
 ) -> JobPlan:
     """Decide what `prepare` would do, estimate how long it takes, and freeze the splits.
 
-    No task runs, and only plan.json is written. Files that are added later belong to train.
+    No task runs, and only plan.json is written, besides a probe on a remote store, which is
+    removed. Files that are added later belong to train.
 
     Args:
         recipe: The recipe.

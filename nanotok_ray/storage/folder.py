@@ -124,7 +124,7 @@ class Folder:
     def write_new(self, name: str, data: bytes) -> bool:
         """Publish a file unless the name exists; return whether it was published.
 
-        This is atomic on local disks, S3 and GCS; elsewhere two concurrent writers can both
+        This is atomic on local disks, S3, GCS and Azure; elsewhere two concurrent writers can both
         succeed. On a remote store a name that already holds the same bytes counts as published,
         since a lost response looks the same: competing writers must write different bytes.
         """

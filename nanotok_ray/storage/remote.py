@@ -134,7 +134,7 @@ class RemoteStore:
         self.write_bytes(name, b"")
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Publish a file unless the name exists; atomically on S3 and GCS.
+        """Publish a file unless the name exists; atomically on S3, GCS and Azure.
 
         A name that holds the same bytes counts as published: an earlier try may have stored them
         without receiving the response.

@@ -181,7 +181,7 @@ def run_program(run, name, arguments):
 
 
 def check_make(arguments):
-    verbs = re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    verbs = re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert arguments
     for each in arguments:
         if "=" in each:
