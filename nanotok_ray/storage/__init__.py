@@ -24,7 +24,7 @@ from nanotok_ray.storage.inputs import (
     version_of,
 )
 from nanotok_ray.storage.local import LocalStore, WrittenFile, writer_is_alive
-from nanotok_ray.storage.remote import RemoteStore, is_precondition_conflict
+from nanotok_ray.storage.remote import CONDITIONAL, RemoteStore, is_precondition_conflict
 from nanotok_ray.storage.remote_input import RemoteInput, SeekableFile
 from nanotok_ray.storage.retries import (
     StoreRetryPolicy,
@@ -37,6 +37,7 @@ from nanotok_ray.storage.tree import Entry, is_below, is_temporary, static_parts
 
 __all__ = [
     "CHECKSUMS",
+    "CONDITIONAL",
     "Checksums",
     "Entry",
     "Folder",

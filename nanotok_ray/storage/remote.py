@@ -6,28 +6,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, BinaryIO, TypeVar
+from typing import IO, BinaryIO, TypeVar
 
 from nanotok_ray.errors import TransientIOError
 from nanotok_ray.formats import check_size
-from nanotok_ray.storage.connect import MAX_CONNECTIONS, RemoteTree, connect
+from nanotok_ray.storage.connect import MAX_CONNECTIONS, RemoteTree, connect, extra_for
 from nanotok_ray.storage.inputs import open_input, read_start, version_of
 from nanotok_ray.storage.local import WrittenFile
 from nanotok_ray.storage.retries import attempt, causes, has_status, transient_errors
 from nanotok_ray.storage.s3_object import s3_entry
 from nanotok_ray.storage.tree import Entry, check_name, walk
 
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
-
-_CONDITIONAL = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "adl", "az"}
-
-
-def supports_conditions(file_system: "AbstractFileSystem") -> bool:
-    """Return whether a store supports mode `xb`: S3, GCS and Azure, with packages since 2025."""
-    protocol = file_system.protocol
-    protocols = {protocol} if isinstance(protocol, str) else set(protocol)
-    return bool(protocols & _CONDITIONAL)
+CONDITIONAL = {"s3", "gcs", "azure"}
+"""Extras of the stores that support mode `xb`, with packages since 2025."""
 
 
 def is_precondition_conflict(error: BaseException | None) -> bool:
@@ -99,7 +90,7 @@ class RemoteStore:
         Raises:
             TransientIOError: The name held other bytes; they are removed, so a retry can publish.
         """
-        if not supports_conditions(self._file_system):
+        if "::" in self.url or extra_for(self.url) not in CONDITIONAL:
             with self.create(name) as file:
                 yield file
             return

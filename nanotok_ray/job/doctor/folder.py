@@ -15,7 +15,7 @@ from nanotok_ray.job.probes import (
     refuses_taken_names,
     remove_empty,
 )
-from nanotok_ray.storage import Folder, extra_for, find_files
+from nanotok_ray.storage import CONDITIONAL, Folder, extra_for, find_files
 
 MAX_SECONDS_APART = 60.0
 
@@ -42,8 +42,6 @@ SLOW_SECONDS = 1.0
 """Limit of a step; a slower one causes a warning."""
 
 _STORAGE = "storage"
-
-_REFUSING_UPLOADS = {"s3", "gcs", "azure"}
 
 T = TypeVar("T")
 
@@ -188,7 +186,7 @@ class _Probe:
                 if self._unsafe_store
                 else "use a store that checks If-None-Match, or set output.unsafe_store = true",
             )
-        if extra_for(where) in _REFUSING_UPLOADS and not self._refuses_upload():
+        if extra_for(where) in CONDITIONAL and not self._refuses_upload():
             return failure(
                 name,
                 f"{where}: an upload replaces an existing object, so a late upload could "
