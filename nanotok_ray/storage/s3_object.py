@@ -116,6 +116,7 @@ class S3Object:
             data: bytes = sync(self._file_system.loop, answer["Body"].read)
         finally:
             answer["Body"].close()
-        if answer.get("ETag") != self._condition.get("IfMatch", answer.get("ETag")):
+        etag = answer.get("ETag")
+        if etag and etag != self._condition.get("IfMatch", etag):
             raise ObjectChangedError
         return data, answer

@@ -237,6 +237,17 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(folder, proxy, small_r
             file.read()
 
 
+@pytest.mark.usefixtures("moto", "small_reads")  # s3s-fs ignores it by itself
+def test_a_file_that_changes_in_a_store_that_ignores_conditions_is_an_error(folder, proxy):
+    proxy.ignores_conditions = True
+    folder.write_bytes("a", b"1" * 100_000)
+    with open_input(folder.join("a")) as file:
+        assert file.read(5) == b"11111"
+        folder.write_bytes("a", b"2" * 100_000)
+        with pytest.raises(SourceError, match=f"{folder.url}/a changed while it was read"):
+            file.read()
+
+
 LINES = b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts(3000, seed=1))
 FILES = {
     "a.jsonl": ({"form": "jsonl"}, LINES),

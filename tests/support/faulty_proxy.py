@@ -76,7 +76,7 @@ class FaultyProxy(ThreadingHTTPServer):
         self.most_at_once = 0
         """The maximum number of simultaneously delayed requests since `clear`."""
         self.ignores_conditions = False
-        """Whether it drops `If-None-Match`, like a server that does not know it."""
+        """Whether it drops conditions, like a server that does not know them."""
         self._waiting = 0
 
     def fail(
@@ -200,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Return status, reason, headers and body of the server's answer."""
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _OF_A_CONNECTION}
         if self.server.ignores_conditions:
-            headers.pop("If-None-Match", None)
+            headers = {k: v for k, v in headers.items() if k.lower() not in _CONDITIONS}
         connection = http.client.HTTPConnection(*self.server.server)
         with self.server.serialized(self.headers):
             connection.request(self.command, self.path, body, headers)
