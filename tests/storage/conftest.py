@@ -1,6 +1,5 @@
 """Fixtures of tests of storage: a server of S3 behind a proxy that fails on demand."""
 
-import asyncio
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -9,25 +8,15 @@ import pytest
 
 from nanotok_ray.storage import Folder
 from tests.support.faulty_proxy import FaultyProxy
+from tests.support.retry_policy import Hasty
 from tests.support.s3_server import BUCKET, SERVERS, s3_behind_a_proxy, without_waiting
-
-
-class Hasty:
-    """asyncio without the sleep of s3fs for 0.1 s even after its only try."""
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(asyncio, name)
-
-    @staticmethod
-    async def sleep(_: float) -> None:
-        await asyncio.sleep(0)
 
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[FaultyProxy]:
     """Return the proxy of each server for the tests of a module."""
     with pytest.MonkeyPatch.context() as patch, s3_behind_a_proxy(request.param) as proxy:
-        patch.setattr("s3fs.core.asyncio", Hasty())
+        patch.setattr("s3fs.core.asyncio", Hasty())  # it sleeps for 0.1 s even after its only try
         yield proxy
 
 

@@ -1,6 +1,5 @@
 """GCS and Azure through gcsfs and adlfs, with servers that answer as the stores document it."""
 
-import asyncio
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -21,7 +20,7 @@ from nanotok_ray.storage import (
 from tests.support.faulty_proxy import Fault
 from tests.support.machine_speed import scaled
 from tests.support.object_servers import BUCKET, PAGE_ENTRIES, served
-from tests.support.retry_policy import use_retry_policy
+from tests.support.retry_policy import Hasty, use_retry_policy
 from tests.support.small_corpus import joined_shards, recipe, write_corpus
 
 pytestmark = [pytest.mark.timeout(60)]
@@ -29,17 +28,6 @@ pytestmark = [pytest.mark.timeout(60)]
 SCHEMES = {"gcs": "gs", "azure": "abfs"}
 LARGE = bytes(range(256)) * (5 << 9) + b"end"
 """Several times `BLOCK_BYTES`."""
-
-
-class Hasty:
-    """asyncio without the waits of gcsfs between its tries."""
-
-    def __getattr__(self, name):
-        return getattr(asyncio, name)
-
-    @staticmethod
-    async def sleep(_):
-        await asyncio.sleep(0)
 
 
 @pytest.fixture(scope="module", params=SCHEMES)

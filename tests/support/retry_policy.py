@@ -1,11 +1,23 @@
-"""Another policy for the retries of storage in this process."""
+"""Another policy for the retries of storage in this process, and packages that do not wait."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 from nanotok_ray.storage import StoreRetryPolicy, retries
+
+
+class Hasty:
+    """asyncio without the waits of a package between its tries."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(_: float) -> None:
+        await asyncio.sleep(0)
 
 
 @contextmanager
