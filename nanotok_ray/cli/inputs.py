@@ -30,9 +30,10 @@ from nanotok_ray.tokenizer.evaluation import (
     Corpus,
     CorpusReader,
     TokenizerCounter,
+    Vocabulary,
     published_tokenizer,
 )
-from nanotok_ray.units import few, quantity
+from nanotok_ray.units import few, format_share, quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -297,8 +298,19 @@ def _opened(specs: Sequence[str], pattern: str | None) -> Iterator[Tokenizer]:
 
 def about(counter: TokenizerCounter) -> dict[str, Any]:
     """Return the attributes that identify a tokenizer, as JSON values."""
-    sha256 = counter.tokenizer.sha256
-    return {"name": counter.name, "vocab_size": counter.num_ids, "sha256": sha256}
+    values = {
+        "name": counter.name,
+        "vocab_size": counter.num_ids,
+        "sha256": counter.tokenizer.sha256,
+    }
+    superwords = counter.vocabulary.num_superwords
+    return values | ({"superwords": superwords} if superwords else {})
+
+
+def superwords_text(vocabulary: Vocabulary) -> str:
+    """Return the number of tokens of several words and their share of the tokens of text."""
+    number, tokens = vocabulary.num_superwords, sum(map(bool, vocabulary.tokens))
+    return f"{number:,} tokens of the vocabulary, {format_share(number, tokens)}"
 
 
 def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:

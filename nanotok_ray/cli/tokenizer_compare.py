@@ -13,6 +13,7 @@ from nanotok_ray.cli.inputs import (
     print_skipped,
     readers_of,
     reading_progress,
+    superwords_text,
     write_plot,
 )
 from nanotok_ray.cli.options import output_of
@@ -34,6 +35,7 @@ from nanotok_ray.tokenizer.evaluation import (
     measure,
     overlap_of,
 )
+from nanotok_ray.units import format_share
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -52,7 +54,12 @@ def run_compare(arguments: "Arguments") -> int:
     readers = readers_of(arguments.corpus, arguments)
     rows = _rows(_measured(counters, readers, arguments))
     overlaps = [overlap_of(counters[0].vocabulary, counter.vocabulary) for counter in counters[1:]]
-    arguments.console.text(*_table(counters, rows), *_overlap_lines(counters, overlaps))
+    sources = [tally for (name, label), tally in rows.items() if label is None and name != ALL]
+    arguments.console.text(
+        *_table(counters, rows),
+        *_superword_lines(counters, sources),
+        *_overlap_lines(counters, overlaps),
+    )
     if arguments.plot is not None:
         _plot(counters, rows, arguments)
     arguments.console.result(_values(counters, rows, overlaps))
@@ -84,7 +91,7 @@ def _rows(measured: Mapping[str, Measurement]) -> _Rows:
         rows |= {(name, label): tally for label, tally in value.by_label.items()}
     if len(measured) > 1:
         tallies = [value.total for value in measured.values()]
-        total = Tally(tokens=[0] * len(tallies[0].tokens))
+        total = Tally.empty(len(tallies[0].tokens))
         for tally in tallies:
             total.add(tally)
         rows[ALL, None] = total
@@ -114,6 +121,25 @@ def _cells(rows: _Rows) -> Iterator[list[str]]:
             if index:
                 cells.append(signed_percent(tally.diff_percent(index)))
         yield cells
+
+
+def _superword_lines(
+    counters: Sequence[TokenizerCounter], tallies: Iterable[Tally]
+) -> Iterator[str]:
+    """Yield lines on tokens of several words, for tokenizers that have some."""
+    total = Tally.empty(len(counters))
+    for tally in tallies:
+        total.add(tally)
+    lines = [
+        f"  {counter.name}: {superwords_text(counter.vocabulary)}, "
+        f"{format_share(superwords, tokens)} of the encoded tokens"
+        for counter, superwords, tokens in zip(
+            counters, total.superwords, total.tokens, strict=True
+        )
+        if counter.vocabulary.num_superwords
+    ]
+    if lines:
+        yield from ("", "tokens of several words", *lines)
 
 
 def _overlap_lines(
@@ -153,7 +179,7 @@ def _values(
         "status": "compared",
         "tokenizers": [about(counter) for counter in counters],
         "rows": [
-            {"source": name, "label": label} | tally_values(tally, names)
+            {"source": name, "label": label} | tally_values(tally, counters)
             for (name, label), tally in rows.items()
         ],
         "overlaps": [
@@ -172,8 +198,17 @@ def _values(
     }
 
 
-def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
-    """Return totals as JSON values; `diff_percent` compares the first tokenizer with each."""
+def tally_values(tally: Tally, counters: Sequence[TokenizerCounter]) -> dict[str, Any]:
+    """Return totals as JSON values; `diff_percent` compares the first tokenizer with each.
+
+    `superword_tokens` has the tokens of several words for each tokenizer that has some.
+    """
+    names = [counter.name for counter in counters]
+    superwords = {
+        counter.name: number
+        for counter, number in zip(counters, tally.superwords, strict=True)
+        if counter.vocabulary.num_superwords
+    }
     ratios = [tally.bytes_per_token(index) for index in range(len(names))]
     diffs = [tally.diff_percent(index) for index in range(len(names))]
     rounded = [None if value is None else round(value, 4) for value in (*ratios, *diffs)]
@@ -182,6 +217,7 @@ def tally_values(tally: Tally, names: Sequence[str]) -> dict[str, Any]:
         "bytes": tally.num_bytes,
         "code_points": tally.characters,
         "tokens": dict(zip(names, tally.tokens, strict=True)),
+        **({"superword_tokens": superwords} if superwords else {}),
         "bytes_per_token": dict(zip(names, rounded[: len(names)], strict=True)),
         "diff_percent": dict(zip(names[1:], rounded[len(names) + 1 :], strict=True)),
     }
@@ -232,11 +268,12 @@ def run_eval(arguments: "Arguments") -> int:
         name: measure(counters, (Texts(documents=batch) for batch in batches)).total
         for name, batches in _texts(arguments).items()
     }
-    arguments.console.text(*_sample_lines(counters, tallies))
+    arguments.console.text(
+        *_sample_lines(counters, tallies), *_superword_lines(counters, tallies.values())
+    )
     if arguments.plot is not None:
         _plot_tallies(counters, tallies, arguments, title="Bytes per token of sample texts")
-    names = [counter.name for counter in counters]
-    values = {name: tally_values(tally, names) for name, tally in tallies.items()}
+    values = {name: tally_values(tally, counters) for name, tally in tallies.items()}
     text = [about(counter) for counter in counters]
     arguments.console.result({"status": "evaluated", "tokenizers": text, "texts": values})
     return 0

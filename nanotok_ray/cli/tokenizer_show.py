@@ -10,6 +10,7 @@ from nanotok_ray.cli.inputs import (
     print_skipped,
     readers_of,
     reading_progress,
+    superwords_text,
     write_plot,
 )
 from nanotok_ray.cli.printing import ratio, table_lines
@@ -18,7 +19,7 @@ from nanotok_ray.counts import PATTERNS
 from nanotok_ray.report.figures import vocabulary_figure
 from nanotok_ray.tokenizer import FileModel, Model, Tokenizer, token_text
 from nanotok_ray.tokenizer.evaluation import TokenizerCounter, TokenView, Usage, Vocabulary
-from nanotok_ray.units import quantity
+from nanotok_ray.units import format_share, quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.cli.app import Arguments
@@ -64,6 +65,8 @@ def vocabulary_lines(vocabulary: Vocabulary, *, limit: int) -> Iterator[str]:
     lengths = vocabulary.length_counts
     yield ""
     yield f"lengths     {vocabulary.mean_length:.2f} bytes on average, at most {max(lengths):,}"
+    if vocabulary.num_superwords:
+        yield f"superwords  {superwords_text(vocabulary)}"
     yield from _length_lines(lengths)
     if vocabulary.pairs is not None:
         yield from _section("first merges")
@@ -88,6 +91,9 @@ def usage_lines(usage: Usage, *, limit: int) -> Iterator[str]:
         f"unused      {len(unused):,} of {len(vocabulary.merged):,} merged tokens, "
         f"{len(usage.unused) - len(unused):,} of {vocabulary.num_bytes} bytes"
     )
+    if vocabulary.num_superwords:
+        share = format_share(usage.superwords, usage.total)
+        yield f"superwords  {usage.superwords:,} of the tokens have several words, {share}"
     if unused:
         yield from _section("first unused tokens")
         yield from _listed(unused[:limit], vocabulary)
@@ -132,6 +138,7 @@ def tokenizer_values(tokenizer: Tokenizer, vocabulary: Vocabulary, *, limit: int
         "special_tokens": tokenizer.special_tokens,
         "lengths": {str(length): n for length, n in vocabulary.length_counts.items()},
         "mean_length": round(vocabulary.mean_length, 4),
+        **({"superwords": number} if (number := vocabulary.num_superwords) else {}),
         "first_merges": _entries(vocabulary.merged[:limit], vocabulary),
         "longest": _entries(vocabulary.longest(limit), vocabulary),
         "not_utf8": len(vocabulary.not_utf8),
@@ -161,6 +168,7 @@ def usage_values(usage: Usage, *, limit: int) -> dict[str, Any]:
         "texts": usage.texts,
         "text_bytes": usage.num_bytes,
         "tokens": usage.total,
+        **({"superword_tokens": usage.superwords} if vocabulary.num_superwords else {}),
         "bytes_per_token": None if bytes_per_token is None else round(bytes_per_token, 4),
         "unused": len(usage.unused),
         "unused_merged": len(usage.unused_merged),

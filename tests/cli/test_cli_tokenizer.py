@@ -230,6 +230,52 @@ def test_show_reports_and_draws_the_use_of_tokens_in_a_corpus(command, tokenizer
     assert f"{ids.count(most):,}  {ids.count(most) / len(ids):.2%}" in reported
 
 
+def test_tokens_of_several_words_are_counted(command, root, tmp_path):
+    pattern, name = PATTERNS["nanochat-superwords"], "superwords"
+    learned_from = [*MADE, *SAMPLE_TEXTS.values()]
+    own = Tokenizer.train_from_iterator(learned_from, 2000, pattern=pattern, num_threads=1)
+    own.save(root / name)
+    tokens = [own.decode_single_token_bytes(n) for n in range(own.num_text_ids)]
+    several = {n for n, token in enumerate(tokens) if len(token.split()) > 1}
+    assert 10 < len(several) < 1000
+    ids = [number for text in MADE[:30] for number in own.encode(text)]
+    used = sum(number in several for number in ids)
+    vocabulary = f"{len(several)} tokens of the vocabulary, {len(several) / len(tokens):.1%}"
+    plot = ("--plot", tmp_path / "a.svg")
+
+    _, values, reported = command("show", name, "web.parquet", *plot)
+    assert (values["superwords"], values["superword_tokens"]) == (len(several), used)
+    assert f"superwords  {vocabulary}\n" in reported
+    assert (
+        f"superwords  {used:,} of the tokens have several words, {used / len(ids):.1%}" in reported
+    )
+
+    _, values, reported = command("compare", name, MINE, "--corpus", "web=web.parquet", *plot)
+    assert [each.get("superwords") for each in values["tokenizers"]] == [len(several), None]
+    assert values["rows"][0]["superword_tokens"] == {name: used}
+    line = f"  {name}: {vocabulary}, {used / len(ids):.1%} of the encoded tokens\n"
+    assert f"tokens of several words\n{line}\n" in reported
+
+    _, values, reported = command("eval", MINE, "--against", name, *plot)
+    samples = {title: own.encode(text) for title, text in SAMPLE_TEXTS.items()}
+    found = {title: each["superword_tokens"] for title, each in values["texts"].items()}
+    counted = {title: sum(number in several for number in each) for title, each in samples.items()}
+    assert found == {title: {name: number} for title, number in counted.items()}
+    share = sum(counted.values()) / sum(map(len, samples.values()))
+    assert f"  {name}: {vocabulary}, {share:.1%} of the encoded tokens\n" in reported
+
+
+def test_nothing_is_said_of_several_words_if_no_token_has_them(command):
+    for arguments in (
+        ("show", MINE, "web.parquet"),
+        ("compare", MINE, "other", "--corpus", "web.parquet"),
+        ("eval", MINE, "--against", "other"),
+    ):
+        _, values, reported = command(*arguments)
+        assert "superword" not in f"{values} {reported}"
+        assert "several words" not in reported
+
+
 def test_a_corpus_is_cut_and_its_bad_documents_are_counted(command, tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "aaaa"}\n{no}\n{"text": "bb"}\n')

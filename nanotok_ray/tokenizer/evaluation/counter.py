@@ -25,7 +25,8 @@ class TokenizerCounter:
 
     >>> tokenizer = Tokenizer.train_from_iterator(["hello hello"], vocab_size=267)
     >>> counter = TokenizerCounter("mine", tokenizer)
-    >>> counter.count(Documents.from_strings(["hello", "", "no"])).tolist()
+    >>> tokens, _ = counter.count(Documents.from_strings(["hello", "", "no"]))
+    >>> tokens.tolist()
     [3, 0, 2]
     """
 
@@ -45,14 +46,18 @@ class TokenizerCounter:
         """The vocabulary of the tokenizer."""
         return Vocabulary.of(self.tokenizer)
 
-    def count(self, texts: Documents) -> NDArray[np.int64]:
-        """Return the number of tokens of each text.
+    def count(self, texts: Documents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for each text the number of tokens, and of those of several words.
 
         Raises:
             SplitError: The regex engine gave up on a text.
             VerificationError: A text differs from its decoded ids.
         """
-        return np.diff(self.encode(texts)[1])
+        ids, offsets = self.encode(texts)
+        if not self.vocabulary.num_superwords:
+            return np.diff(offsets), np.zeros(len(texts), dtype=np.int64)
+        sums = np.cumsum(self.vocabulary.superwords[ids], dtype=np.int64)
+        return np.diff(offsets), np.diff(np.concatenate([[0], sums])[offsets])
 
     def encode(self, texts: Documents) -> tuple[Ids, NDArray[np.int64]]:
         """Return all ids back to back, and n + 1 offsets, after comparing the decoded ids.

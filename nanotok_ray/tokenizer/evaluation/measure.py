@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from nanotok_ray.tokenizer.evaluation.counter import TokenizerCounter
 from nanotok_ray.tokenizer.evaluation.vocabulary import Vocabulary
 from nanotok_ray.tokenizer.rendering import Ids
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 MAX_LABELS: Final = 1000
 """A column with more different values identifies documents rather than languages."""
 
@@ -24,17 +27,25 @@ class Tally:
 
     tokens: list[int]
     """Tokens of each tokenizer, in order."""
+    superwords: list[int]
+    """Of them, those of several words."""
     texts: int = 0
     num_bytes: int = 0
     characters: int = 0
     """Code points of the texts."""
+
+    @classmethod
+    def empty(cls, number: int) -> "Self":
+        """Return the sums over no texts for a number of tokenizers."""
+        return cls(tokens=[0] * number, superwords=[0] * number)
 
     def add(self, other: "Tally") -> None:
         """Add the sums over other texts."""
         self.texts += other.texts
         self.num_bytes += other.num_bytes
         self.characters += other.characters
-        self.tokens = [count + more for count, more in zip(self.tokens, other.tokens, strict=True)]
+        self.tokens = _added(self.tokens, other.tokens)
+        self.superwords = _added(self.superwords, other.superwords)
 
     def bytes_per_token(self, index: int) -> float | None:
         """Return the bytes per token of a tokenizer, or None if there are no tokens."""
@@ -48,6 +59,10 @@ class Tally:
     def bytes_per_character(self) -> float | None:
         """Bytes per code point, or None if there are no characters."""
         return self.num_bytes / self.characters if self.characters else None
+
+
+def _added(left: Sequence[int], right: Sequence[int]) -> list[int]:
+    return [count + more for count, more in zip(left, right, strict=True)]
 
 
 @dataclass(slots=True)
@@ -73,7 +88,7 @@ def measure(
     >>> texts = Texts(documents=Documents.from_strings(["aé", "b"]), labels=["fr", "en"])
     >>> measured = measure([TokenizerCounter("bytes", tokenizer)], [texts])
     >>> measured.total
-    Tally(tokens=[4], texts=2, num_bytes=4, characters=3)
+    Tally(tokens=[4], superwords=[0], texts=2, num_bytes=4, characters=3)
     >>> measured.by_label["fr"].bytes_per_character
     1.5
 
@@ -87,13 +102,15 @@ def measure(
         SplitError: The regex engine gave up on a text.
         VerificationError: A text differs from its decoded ids.
     """
-    measured = Measurement(total=Tally(tokens=[0] * len(counters)))
+    measured = Measurement(total=Tally.empty(len(counters)))
     for batch in batches:
+        counts = [counter.count(batch.documents) for counter in counters]
         columns = [
             np.ones(len(batch.documents), dtype=np.int64),
             np.diff(batch.documents.offsets),
             characters_of(batch.documents),
-            *(counter.count(batch.documents) for counter in counters),
+            *(tokens for tokens, _ in counts),
+            *(superwords for _, superwords in counts),
         ]
         measured.total.add(_tally([int(column.sum()) for column in columns]))
         if batch.labels is not None:
@@ -120,8 +137,15 @@ def characters_of(texts: Documents) -> NDArray[np.int64]:
 
 
 def _tally(sums: Sequence[int]) -> Tally:
-    texts, num_bytes, characters, *tokens = sums
-    return Tally(texts=texts, num_bytes=num_bytes, characters=characters, tokens=tokens)
+    texts, num_bytes, characters, *counts = sums
+    middle = len(counts) // 2
+    return Tally(
+        tokens=counts[:middle],
+        superwords=counts[middle:],
+        texts=texts,
+        num_bytes=num_bytes,
+        characters=characters,
+    )
 
 
 def _add_labels(
@@ -135,7 +159,7 @@ def _add_labels(
         np.add.at(target, indexes, column)
     for name, total in zip(names, sums.T.tolist(), strict=True):
         tally = _tally(total)
-        by_label.setdefault(name, Tally(tokens=[0] * len(tally.tokens))).add(tally)
+        by_label.setdefault(name, Tally.empty(len(tally.tokens))).add(tally)
     if len(by_label) > MAX_LABELS:
         raise SourceError(
             f"the column has more than {MAX_LABELS:,} different values, as {names[0]!r}: name one "
@@ -174,6 +198,11 @@ class Usage:
     def total(self) -> int:
         """The number of counted ids."""
         return int(self.counts.sum())
+
+    @property
+    def superwords(self) -> int:
+        """The number of counted ids of tokens of several words."""
+        return int(self.counts[self.vocabulary.superwords].sum())
 
     @property
     def bytes_per_token(self) -> float | None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.model import NUM_BYTES
@@ -15,6 +18,7 @@ from nanotok_ray.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_SEVERAL_WORDS = re.compile(r"\S +\S")
 _BYTE_ESCAPE = re.compile(rb"\\(\\|x[0-9A-Fa-f]{2})")
 
 
@@ -98,6 +102,21 @@ class Vocabulary:
             for number, token in enumerate(self.tokens)
             if number >= self.num_bytes and not _is_utf8(token)
         ]
+
+    @cached_property
+    def superwords(self) -> NDArray[np.bool_]:
+        """Whether the token of each id has several words: text, spaces, and text."""
+        texts = (token.decode(errors="replace") for token in self.tokens)
+        return np.array([bool(_SEVERAL_WORDS.search(text)) for text in texts], dtype=np.bool_)
+
+    @property
+    def num_superwords(self) -> int:
+        r"""The number of tokens of several words.
+
+        >>> Vocabulary(tokens=(b"of the", b" the", b"a  b", b"a \n", b"", b"a\n b")).num_superwords
+        2
+        """
+        return int(self.superwords.sum())
 
     def view(self, number: int) -> TokenView:
         """Return the token of an id with its merge.
