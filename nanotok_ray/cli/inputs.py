@@ -33,7 +33,7 @@ from nanotok_ray.tokenizer.evaluation import (
     Vocabulary,
     published_tokenizer,
 )
-from nanotok_ray.units import few, format_share, quantity
+from nanotok_ray.units import few, quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -309,8 +309,8 @@ def about(counter: TokenizerCounter) -> dict[str, Any]:
 
 def superwords_text(vocabulary: Vocabulary) -> str:
     """Return the number of tokens of several words and their share of the tokens of text."""
-    number, tokens = vocabulary.num_superwords, sum(map(bool, vocabulary.tokens))
-    return f"{number:,} tokens of the vocabulary, {format_share(number, tokens)}"
+    number, share = vocabulary.num_superwords, vocabulary.superword_share
+    return f"{number:,} tokens of the vocabulary, {share:.1%}"
 
 
 def _names(pairs: Sequence[tuple[str | None, str]]) -> list[str]:

@@ -12,7 +12,8 @@ from nanotok_ray.report.charts import Axis, Bars, Chart, Mark, bar_marks, dot, l
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import NEW_TOKENS, REPORT, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Row, Tokens
-from nanotok_ray.tokenizer import NUM_BYTES, Model, why_stopped
+from nanotok_ray.tokenizer import NUM_BYTES, Model, Tokenizer, why_stopped
+from nanotok_ray.tokenizer.evaluation import Vocabulary
 from nanotok_ray.units import format_bytes, format_share, quantity
 
 _POINTS: Final = 240
@@ -23,7 +24,7 @@ def vocabulary(facts: Facts) -> Iterator[Part]:
     """Yield the charts of a learned tokenizer."""
     if facts.report is not None:
         report = load(TrainingReport, facts.report, name=facts.out.join(REPORT))
-        yield _learned(report)
+        yield _learned(report, facts.tokenizer)
         yield from _growth(report)
         yield from _counts(report)
     elif facts.tokenizer is not None:
@@ -34,7 +35,7 @@ def vocabulary(facts: Facts) -> Iterator[Part]:
             yield Part(text="The tokenizer was not learned here, so how it grew is not known.")
 
 
-def _learned(report: TrainingReport) -> Part:
+def _learned(report: TrainingReport, tokenizer: Tokenizer | None) -> Part:
     values: dict[str, Cell] = {
         "merges": f"{len(report.merges.count):,}",
         "stopped because": why_stopped(report),
@@ -50,13 +51,21 @@ def _learned(report: TrainingReport) -> Part:
             "tokens saved": f"{1 - now / max(before, 1):.1%} of the counted text",
             "tokens of the base without use": f"{report.base.unused:,}",
         }
+    if report.superwords is not None:
+        second, others = report.superwords, NUM_BYTES + len(report.special_tokens)
+        start, words = second.first_merges + others, second.max_words
+        values["tokens of several words"] = f"from {start:,} ids on, at most {words:,} words"
+        if tokenizer is not None:
+            share = Vocabulary.of(tokenizer).superword_share
+            values["share of tokens of several words"] = f"{share:.1%} of the vocabulary"
     if report.differs_from_rustbpe:
         values["not as rustbpe, because of"] = ", ".join(report.differs_from_rustbpe)
     return Part(pairs=values)
 
 
 def _growth(report: TrainingReport) -> Iterator[Part]:
-    applied = report.merges.applied
+    second = report.superwords
+    applied = report.merges.applied[: None if second is None else second.first_merges]
     start = report.span_bytes
     if not applied or not start:
         return
@@ -87,7 +96,8 @@ def _growth(report: TrainingReport) -> Iterator[Part]:
     )
     yield Part(
         title="Growth of the vocabulary",
-        beside="Of the text that was counted, each source by its weight.",
+        beside="Of the text that was counted, each source by its weight."
+        + ("" if second is None else " Ends where tokens of several words begin."),
         chart=chart,
         rows=_curve_rows(report),
         texts=0,

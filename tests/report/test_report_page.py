@@ -163,6 +163,23 @@ def test_the_vocabulary_and_its_curve_equal_those_of_the_training_report(finishe
     assert page.row("1", "··" if report["merges"]["token"][0] == "  " else "")  # two spaces first
 
 
+def test_tokens_of_several_words_are_shown_and_the_growth_ends_before_them(tmp_path, job):
+    key = "tokenizer.superword={from = 320, max_words = 3}"
+    prepare(recipe(tmp_path / "in", tmp_path / "out", key, "tokenizer.vocab_size=1200"))
+    report = json.loads((tmp_path / "out/tokenizer/report.json").read_text())
+    page = page_of(tmp_path / "out")
+    assert page.figures["tokens of several words"] == "from 320 ids on, at most 3 words"
+    tokens = [token for token in report["merges"]["token"] if re.search(r"\S +\S", token)]
+    share = f"{len(tokens) / (len(report['merges']['token']) + 256):.1%} of the vocabulary"
+    assert page.figures["share of tokens of several words"] == share
+    assert tokens
+    first, last = report["superwords"]["first_merges"], report["curve"][-1]
+    assert first == last["merges"] < len(report["merges"]["token"])
+    grown = f"{last['bytes_per_token']:.3f} bytes per token after {first} merges"
+    assert grown in page.page
+    assert "Ends where tokens of several words begin." in page.text
+
+
 def test_quarantined_documents_are_counted_first_and_listed_with_their_place(finished, page):
     documents = manifest_of(finished)["totals"]["all"]["documents"]
     numbers = f"{documents['out']:,} of {documents['in']:,} documents were written"

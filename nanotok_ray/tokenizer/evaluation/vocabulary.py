@@ -118,6 +118,11 @@ class Vocabulary:
         """
         return int(self.superwords.sum())
 
+    @property
+    def superword_share(self) -> float:
+        """The share of tokens of several words among the tokens of text."""
+        return self.num_superwords / max(1, sum(map(bool, self.tokens)))
+
     def view(self, number: int) -> TokenView:
         """Return the token of an id with its merge.
 
