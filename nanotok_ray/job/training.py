@@ -183,7 +183,8 @@ def _learn(
         threads=threads,
         on_progress=on_progress,
     )
-    num_merges = len(learned.learned.merges)
+    before = 0 if training.first is None else len(training.first.learned.merges)
+    num_merges = len(learned.learned.merges) - before
     if made < num_merges:  # learning ended before the number that was asked for
         on_progress(num_merges, settings.num_merges, None)
     size = summed.counted.sum("text_bytes")
