@@ -35,7 +35,10 @@ HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "
 THEIRS = ("scripts.",)
 """Modules of nanochat that a page names."""
 
-RUN_PYTHON = ("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/from-*.md")
+RUN_PYTHON = (
+    *("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/superwords.md"),
+    "docs/from-*.md",
+)
 """Pages whose Python runs here. The Python of training.md, tokenization.md and sizing.md runs in
 their own tests; that of other pages is only compiled, since it needs packages or texts that are
 missing here.

@@ -50,7 +50,7 @@ TYPES = {
     tuple[int, ...]: "sizes",
 }
 """The names of types on the page; a choice of texts is a text."""
-TYPE_OF = {"template_args": "table"}
+TYPE_OF = {"template_args": "table", "superword": "table"}
 """The types of keys that are stored in another one."""
 KINDS = ("text", "chat", "vision")
 BY_KIND = ("column", "split", "count", "prepend")

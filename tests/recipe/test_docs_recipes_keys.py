@@ -61,6 +61,7 @@ CHANGES = {
     "source.image_tokens": ["source.pages.image_tokens=3"],
     "source.grounding": ["source.pages.grounding=true"],
     "source.train_prompt": ["source.pages.train_prompt=false"],
+    "tokenizer.superword": ["tokenizer.superword={from = 300}"],
     "learner.cpus": ["learner.memory=1GiB", "learner.cpus=2"],
     "learner.label": ["learner.memory=1GiB", "learner.label=a=b"],
 }
