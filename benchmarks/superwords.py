@@ -3,11 +3,11 @@
     python benchmarks/superwords.py --corpus NAME:GLOB[,GLOB...] ... [--vocab-size N ...] [--save]
 
 Of each corpus, every tenth document is held out, and tokenizers are learned from the others: an
-ordinary one, and one whose last fifth can have several words. Printed are bytes per token of the
-held-out text, the share of tokens of several words, seconds of CPU of one thread for each part of
-learning, the size of the segments (four bytes an id), the cut (`min_merge_count`), and the peak
-memory of the learner above its input. The ids of some documents must be tiktoken's. The last line
-of stdout is one JSON document, which --save appends to results/superwords.jsonl.
+ordinary one, and one whose last fifth (see --from) can have several words. Printed are bytes per
+token of the held-out text, the share of tokens of several words, seconds of CPU of one thread for
+each part of learning, the size of the segments (four bytes an id), the cut (`min_merge_count`), and
+the peak memory of the learner above its input. The ids of some documents must be tiktoken's. The
+last line of stdout is one JSON document, which --save appends to results/superwords.jsonl.
 """
 
 import argparse
@@ -43,8 +43,6 @@ HELD_OUT = 10
 """Of this number of documents, one is held out."""
 CHECKED = 100
 """The number of held-out documents that are compared with tiktoken."""
-FROM = 0.8
-"""The share of the ids after which tokens can have several words."""
 FIRST, SECOND = "nanochat", PATTERNS["nanochat-superwords"]
 
 T = TypeVar("T")
@@ -70,12 +68,13 @@ def main() -> None:
     """Measure each corpus with each size."""
     options = parse()
     row = about("superwords", [corpus.name for corpus in options.corpus])
-    rows = [each for corpus in options.corpus for each in measured(corpus, options.vocab_size)]
-    finish(row | {"from": FROM, "rows": rows}, save=options.save)
+    start = options.start
+    rows = [row for each in options.corpus for row in measured(each, options.vocab_size, start)]
+    finish(row | {"from": start, "rows": rows}, save=options.save)
 
 
-def measured(corpus: Corpus, sizes: Sequence[int]) -> list[Row]:
-    """Print and return a row for each size."""
+def measured(corpus: Corpus, sizes: Sequence[int], start: float) -> list[Row]:
+    """Print and return a row for each size; `start` is the share of ids of words alone."""
     texts = read_texts(corpus.files)
     held_out = Documents.from_strings(texts[HELD_OUT - 1 :: HELD_OUT])
     del texts[HELD_OUT - 1 :: HELD_OUT]
@@ -92,8 +91,8 @@ def measured(corpus: Corpus, sizes: Sequence[int]) -> list[Row]:
         own = Clock(dict(clock.seconds))
         settings = TrainSettings(vocab_size=size, pattern=counts.pattern, special_tokens=())
         ordinary = own.time("ordinary", first_stage, counts, settings)
-        start = replace(settings, vocab_size=int(FROM * size))
-        first = own.time("first", first_stage, counts, start)
+        words = replace(settings, vocab_size=int(start * size))
+        first = own.time("first", first_stage, counts, words)
         learned, facts = second_stage(documents, first, settings, own)
         check(learned.tokenizer, held_out)
         row = {
@@ -208,6 +207,9 @@ def parse() -> argparse.Namespace:
         metavar="NAME:GLOB[,GLOB...]",
     )
     parser.add_argument("--vocab-size", type=int, nargs="+", default=[32768, 65536])
+    parser.add_argument(
+        "--from", dest="start", type=float, default=0.8, help="share of the ids of words alone"
+    )
     parser.add_argument("--save", action="store_true", help="add to results/superwords.jsonl")
     return parser.parse_args()
 
