@@ -30,7 +30,7 @@ from nanotok_ray.tokenizer.train import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PAIRS_PER_MERGE: Final = 4
+PAIRS_PER_MERGE: Final = 3
 """The number of frequent pairs at first, by the number of merges that are to be learned."""
 MORE_PAIRS: Final = 8
 """The factor of the number of frequent pairs if the last merge is too rare."""
