@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
-from nanotok_ray.counts import span_totals
 from nanotok_ray.documents import as_documents
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.formats import NewToken, NewTokens
@@ -125,6 +124,8 @@ class EncodedSpans:
     def __iter__(
         self,
     ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint64]]]:
+        from nanotok_ray.counts import span_totals  # noqa: PLC0415 - needs pyarrow
+
         self.num_tokens = 0
         for data, offsets, counts in self.spans:
             ids, ends = self._encoder.encode_spans(data, offsets, threads=self.threads)
