@@ -320,7 +320,8 @@ def _learning_stages(
     yield _planned("reduce", last)
     yield _planned("learn", last)
     if training.training.recipe.tokenizer.superwords is not None:
-        yield from (_planned(name, last) for name in ("pairs", "segments"))
+        second = ("pairs", "segments", "reduce", "learn")
+        yield from (_planned(name, last) for name in second)
 
 
 def _summary(plan: JobPlan) -> PlanSummary:
