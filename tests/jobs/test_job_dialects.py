@@ -286,10 +286,10 @@ def test_a_tokenizer_without_image_tokens_is_refused(tmp_path, in_process):
 
 def test_turns_of_vision_documents_require_the_special_tokens_of_chats(tmp_path):
     few = 'tokenizer.special_tokens=["<|bos|>", "<|assistant_end|>", "<image>"]'
-    check_special_tokens(job(tmp_path, "vision", [], few))
+    check_special_tokens(job(tmp_path, "vision", [], few), None)
     talks = job(tmp_path, "vision", [], few, "source.pages.dialect=messages")
     with pytest.raises(RecipeError, match=r"'pages' is of kind vision.* with <\|user_start\|>"):
-        check_special_tokens(talks)
+        check_special_tokens(talks, None)
 
 
 def test_the_first_refused_document_is_named_with_its_dialect(tmp_path, in_process):

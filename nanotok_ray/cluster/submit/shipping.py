@@ -165,8 +165,13 @@ def _check_paths(path: str, tables: Tables, variables: Mapping[str, str]) -> Non
             )
 
 
-_TOKENIZERS = (("tokenizer", "path"), ("tokenizer", "base"))
-"""The tables and keys of tokenizers."""
+_PATHS = (
+    ("output", "path", None),
+    ("output", "work", None),
+    ("tokenizer", "path", "none"),
+    ("tokenizer", "base", "none"),
+)
+"""Tables and keys of paths, with the value that means no path."""
 
 
 def _paths(tables: Tables) -> Iterator[tuple[str, str]]:
@@ -178,8 +183,8 @@ def _paths(tables: Tables) -> Iterator[tuple[str, str]]:
         for key in ("template", "training_template"):
             if str(source.get(key, "")).endswith(".jinja"):
                 yield f"source.{source['name']}.{key}", source[key]
-    for table, key in (("output", "path"), ("output", "work"), *_TOKENIZERS):
-        if (path := tables.get(table, {}).get(key, "none")) != "none":
+    for table, key, unset in _PATHS:
+        if (path := tables.get(table, {}).get(key, unset)) != unset:
             yield f"{table}.{key}", path
 
 
