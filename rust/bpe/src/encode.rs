@@ -7,6 +7,7 @@
 //!   left to right), `sweep` (one merge after the other), `chunks` (parts of a long span) and
 //!   `linked` (a heap, for every other case). `cuts` divides a long span first. `early` merges spans
 //!   in which priorities are not in the order of ids.
+//! * `words`: spans of several words, whose words are encoded first.
 //! * `merge_table`: pairs of ids to the id that they merge to; `prefixes`: the longest token at a
 //!   position.
 //! * `ranks` and `listed`: merges from the vocabulary of another tool, or from a list of pairs;
@@ -20,10 +21,11 @@ use std::thread;
 use nanotok_memory as memory;
 
 use crate::documents::blocks;
-use crate::encode::out::Out;
-pub(crate) use crate::encode::span_ids::Scratch;
-use crate::encode::span_ids::SpanIds;
-use crate::encode::worker::Worker;
+pub(crate) use crate::encode::out::Out;
+use crate::encode::span_ids::{Scratch, SpanIds};
+use crate::encode::words::Words;
+pub(crate) use crate::encode::worker::Worker;
+use crate::encode::worker::{Encoding, Progress};
 use crate::normalize::Normalizers;
 use crate::threads::in_threads;
 use crate::token_id::{Packing, TokenId};
@@ -48,6 +50,7 @@ mod span_ids;
 mod span_memo;
 mod sweep;
 mod window;
+mod words;
 mod worker;
 
 pub use composed::{Composition, Encoded, Mark, Part, Stretch};
@@ -63,6 +66,7 @@ pub const CACHE_BYTES: usize = 128 << 20;
 pub struct Encoder {
     splitter: Splitter,
     span_ids: SpanIds,
+    words: Option<Words>,
     normalizers: Normalizers,
     cache_bytes: usize,
     /// Workers that no call uses, with their caches. The lock is never waited for: a call that
@@ -90,7 +94,7 @@ impl Encoder {
     /// As for `new`; and if priorities are not as [`Tokens`] describes them, if a whole token is empty or repeats another token, or if the numbering
     /// has another length, an id of 2**31 or more, or an id twice.
     pub fn of_tokens(splitter: Splitter, tokens: Tokens<'_>) -> Result<Self, Error> {
-        Ok(Self::with_span_ids(splitter, SpanIds::new(tokens)?))
+        Self::with_span_ids(splitter, SpanIds::new(tokens)?, tokens.merges)
     }
 
     /// The same for ids of which 0 to 255 are the bytes in the order `order`; `merges` use the same
@@ -100,17 +104,24 @@ impl Encoder {
     ///
     /// As for `new`.
     pub fn ordered(splitter: Splitter, merges: &[Merge], order: &ByteOrder) -> Result<Self, Error> {
-        Ok(Self::with_span_ids(splitter, SpanIds::ordered(merges, order)?))
+        Self::with_span_ids(splitter, SpanIds::ordered(merges, order)?, merges)
     }
 
-    fn with_span_ids(splitter: Splitter, span_ids: SpanIds) -> Self {
-        Self {
+    fn with_span_ids(
+        splitter: Splitter,
+        span_ids: SpanIds,
+        merges: &[Merge],
+    ) -> Result<Self, Error> {
+        let has_words = splitter.superwords().is_some() && span_ids.is_plain();
+        let words = has_words.then(|| Words::new(span_ids.vocabulary(), merges)).transpose()?;
+        Ok(Self {
             splitter,
             span_ids,
+            words: words.flatten(),
             normalizers: Normalizers::default(),
             cache_bytes: CACHE_BYTES,
             idle: Mutex::default(),
-        }
+        })
     }
 
     /// Limits the cache of each thread to `bytes` instead of [`CACHE_BYTES`].
@@ -194,9 +205,30 @@ impl Encoder {
         self.encode_all(&offsets, document, frame, threads)
     }
 
-    /// The ids of one span, which must not be empty.
-    pub(crate) fn span<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
-        self.span_ids.encode(span, scratch)
+    /// A worker for the spans of another splitter.
+    pub(crate) fn worker(&self, splitter: Splitter) -> Worker {
+        let packing = Packing::of(self.num_ids());
+        Worker::new(splitter, self.span_ids.cpu(), packing, self.cache_bytes)
+    }
+
+    /// An encoding of texts of `data` with a worker of this encoder, one after the other. `visit` is
+    /// called with the ids of each span; `out` must be empty.
+    pub(crate) fn by_span<'w>(
+        &'w self,
+        worker: &'w mut Worker,
+        data: &'w [u8],
+        out: &'w mut Out<u32>,
+        mut visit: impl FnMut(&[u32]) + 'w,
+    ) -> Encoding<'w, u32, impl FnMut(&mut Out<u32>, Progress<'_>) + 'w> {
+        let progress = move |out: &mut Out<u32>, Progress { span_ends, .. }: Progress<'_>| {
+            let (ids, mut start) = (out.since(0), 0);
+            for &end in span_ends {
+                visit(&ids[std::mem::replace(&mut start, end)..end]);
+            }
+            ids.copy_within(start.., 0);
+            out.truncate(out.len() - start);
+        };
+        worker.encoding(&self.span_ids, data, out, true, progress)
     }
 
     /// The ids of spans, which are not split, back to back, and n + 1 offsets. The result is the same
@@ -208,7 +240,7 @@ impl Encoder {
             for span in block.map(|number| spans.get(number)) {
                 let found = match span {
                     [] => &[],
-                    span => self.span(span, &mut scratch),
+                    span => self.span_ids.encode(span, &mut scratch),
                 };
                 memory::append(&mut ids, found);
                 lengths.push(found.len());
@@ -262,9 +294,9 @@ impl Encoder {
                 Some(document) => (&document[..], (0, document.len())),
                 None => (data, (start, end)),
             };
-            worker
-                .encode(&self.span_ids, data, place, &mut out)
-                .map_err(|stuck| stuck.in_document(number))?;
+            let mut encoding = self.encoding(&mut worker, data, &mut out, |_| {});
+            encoding.add(place).map_err(|stuck| stuck.in_document(number))?;
+            encoding.finish();
             out.push_all(frame.after.iter().copied());
             lengths.push(out.len() - begin);
         }
@@ -272,12 +304,34 @@ impl Encoder {
         Ok((out.finish(), lengths))
     }
 
+    /// An encoding of texts of `data`, one after the other; `after_text` is called when the ids of
+    /// a text were appended to `out`, and can append more.
+    fn encoding<'w, I: TokenId, A: FnMut(&mut Out<I>)>(
+        &'w self,
+        worker: &'w mut Worker,
+        data: &'w [u8],
+        out: &'w mut Out<I>,
+        mut after_text: A,
+    ) -> Encoding<'w, I, impl FnMut(&mut Out<I>, Progress<'_>) + use<'w, I, A>> {
+        let (mut start, mut room) = (out.len(), words::Room::default());
+        let progress =
+            move |out: &mut Out<I>, Progress { span_ends, is_text_end }: Progress<'_>| {
+                if let Some(words) = &self.words {
+                    start = words.merge(&self.span_ids, out, start, span_ends, &mut room);
+                }
+                if is_text_end {
+                    after_text(out);
+                    start = out.len();
+                }
+            };
+        let words = self.words.as_ref();
+        let span_ids = words.map_or(&self.span_ids, |words| &words.first);
+        worker.encoding(span_ids, data, out, words.is_some(), progress)
+    }
+
     fn take_worker(&self) -> Worker {
         let idle = self.idle.try_lock().ok().and_then(|mut idle| idle.pop());
-        idle.unwrap_or_else(|| {
-            let packing = Packing::of(self.num_ids());
-            Worker::new(self.splitter.clone(), packing, self.cache_bytes)
-        })
+        idle.unwrap_or_else(|| self.worker(self.splitter.clone()))
     }
 
     fn put_back(&self, worker: Worker) {

@@ -18,10 +18,9 @@ use std::sync::Arc;
 use nanotok_memory as memory;
 
 use crate::Error;
-use crate::cpu::Level;
-use crate::cpu::simd::Cpu;
 use crate::error::GaveUp;
 pub(crate) use crate::split::classes::{Classes, FirstBytes, Sets};
+use crate::split::lexer::Lexer;
 use crate::split::matcher::Matcher;
 use crate::split::scanner::Scanner;
 pub(crate) use crate::split::scanner::{Ends, Scan};
@@ -185,21 +184,18 @@ impl Splitter {
         Ok(found)
     }
 
-    /// The CPU level of the splitter; the portable one if it uses none.
-    pub(crate) fn cpu(&self) -> Cpu {
-        match &self.plan {
-            Plan::Pattern(matcher) => {
-                matcher.scanner().map_or(Cpu::new(Level::Portable), Scanner::cpu)
-            }
-            Plan::Steps(sequence) => sequence.cpu(),
-            Plan::Together(_, scanner) => scanner.cpu(),
-        }
-    }
-
     /// The spans of `document`, which begins at `offset` of its data, for iteration in portions, if
     /// the engine supports that.
     pub(crate) fn scan<'a>(&'a self, document: &'a [u8], offset: usize) -> Option<Scan<'a>> {
         Some(self.scanner()?.scan(simdutf8::basic::from_utf8(document).ok()?, offset))
+    }
+
+    /// The lexer, if the spans are runs of units.
+    pub(crate) fn superwords(&self) -> Option<&Lexer> {
+        match &self.plan {
+            Plan::Pattern(matcher) => matcher.superwords(),
+            Plan::Steps(_) | Plan::Together(..) => None,
+        }
     }
 
     /// Calls `visit` with the end of each span, and returns the number of gaps. This is the fastest

@@ -9,6 +9,8 @@ pub trait TokenId: Copy + Default + Send + Zeroable {
     const LIMIT: usize;
     /// The id in this width, which must be below the limit.
     fn narrow(id: u32) -> Self;
+    /// The id in 32 bits.
+    fn widen(self) -> u32;
 }
 
 impl TokenId for u16 {
@@ -19,6 +21,11 @@ impl TokenId for u16 {
     fn narrow(id: u32) -> Self {
         id as Self
     }
+
+    #[inline]
+    fn widen(self) -> u32 {
+        self.into()
+    }
 }
 
 impl TokenId for u32 {
@@ -27,6 +34,11 @@ impl TokenId for u32 {
     #[inline]
     fn narrow(id: u32) -> Self {
         id
+    }
+
+    #[inline]
+    fn widen(self) -> u32 {
+        self
     }
 }
 

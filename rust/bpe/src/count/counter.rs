@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::Range;
 
 use crate::count::long_counts::LongCounts;
-use crate::count::recount::{Items, Recount};
+use crate::count::recount::{Items, Recount, Recounter};
 use crate::count::short_counts::ShortCounts;
 use crate::short::Short;
 use crate::{Documents, Error, Splitter, hash64};
@@ -18,7 +18,7 @@ const WINDOW: usize = 256;
 pub(crate) struct Counter {
     splitter: Splitter,
     /// What is counted in place of spans.
-    items: Option<Items>,
+    recounter: Option<Recounter>,
     /// Ends of the spans of a window.
     ends: Vec<usize>,
     pub(crate) table: Table,
@@ -46,8 +46,8 @@ pub(crate) struct Table {
 
 impl Counter {
     pub(crate) fn new(splitter: Splitter, recount: Option<Recount>) -> Self {
-        let items = recount.map(Items::new);
-        Self { splitter, items, ends: Vec::with_capacity(WINDOW), table: Table::new() }
+        let recounter = recount.map(|it| Recounter::new(it, splitter.clone()));
+        Self { splitter, recounter, ends: Vec::with_capacity(WINDOW), table: Table::new() }
     }
 
     /// Adds `times` to the count of each span of each document of `block`.
@@ -60,10 +60,10 @@ impl Counter {
         block: Range<usize>,
         times: u64,
     ) -> Result<Sums, Error> {
-        if self.items.is_some() {
-            return self.count_items(documents, block, times);
+        let Self { splitter, recounter, ends, table } = self;
+        if let Some(recounter) = recounter {
+            return table.count_items(recounter, documents, block, times);
         }
-        let Self { splitter, ends, table, .. } = self;
         let mut from = documents.start(block.start);
         let mut sums = Sums::default();
         ends.clear();
@@ -85,42 +85,6 @@ impl Counter {
         sums.spans += ends.len() as u64;
         Ok(sums)
     }
-
-    /// The same for the items of spans.
-    fn count_items(
-        &mut self,
-        documents: Documents<'_>,
-        block: Range<usize>,
-        times: u64,
-    ) -> Result<Sums, Error> {
-        let Self { splitter, items: Some(items), table, .. } = self else {
-            return Ok(Sums::default());
-        };
-        let mut sums = Sums::default();
-        let mut count = |items: &mut Items| {
-            let mut start = 0;
-            for ends in items.ends.chunks(WINDOW) {
-                table.count_window(&items.data, start, ends, times);
-                start = ends[ends.len() - 1];
-            }
-            sums.spans += items.ends.len() as u64;
-            items.clear();
-        };
-        for document in block {
-            let text = documents.get(document);
-            let mut start = 0;
-            let visit = |end| {
-                items.add(&text[mem::replace(&mut start, end)..end]);
-                if items.ends.len() >= WINDOW {
-                    count(items);
-                }
-            };
-            let gaps = splitter.visit_ends(text, visit);
-            count(items);
-            sums.gaps += gaps.map_err(|stuck| stuck.in_document(document))?;
-        }
-        Ok(sums)
-    }
 }
 
 impl Table {
@@ -133,6 +97,32 @@ impl Table {
             places,
             longs: Vec::new(),
         }
+    }
+
+    /// Adds `times` to the count of each item of each document of `block`.
+    fn count_items(
+        &mut self,
+        recounter: &mut Recounter,
+        documents: Documents<'_>,
+        block: Range<usize>,
+        times: u64,
+    ) -> Result<Sums, Error> {
+        let mut sums = Sums::default();
+        let mut count = |items: &Items| {
+            let mut start = 0;
+            for ends in items.ends.chunks(WINDOW) {
+                self.count_window(&items.data, start, ends, times);
+                start = ends[ends.len() - 1];
+            }
+            sums.spans += items.ends.len() as u64;
+        };
+        let mut gaps = 0;
+        for document in block {
+            let place = (documents.start(document), documents.start(document + 1));
+            let counted = recounter.visit(documents.data(), place, &mut count);
+            gaps += counted.map_err(|stuck| stuck.in_document(document))?;
+        }
+        Ok(Sums { gaps, ..sums })
     }
 
     /// Adds `times` to the counts of the spans of `data` that begin at `start` and end at each of

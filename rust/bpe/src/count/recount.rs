@@ -12,10 +12,15 @@ use std::sync::Arc;
 use nanotok_memory as memory;
 use rustc_hash::FxHashSet;
 
-use crate::encode::{Encoder, Scratch};
+use crate::Splitter;
+use crate::encode::{Encoder, Out, Worker};
+use crate::split::Stuck;
 
 /// Bytes of an id.
 const ID_BYTES: usize = size_of::<u32>();
+
+/// Number of items from which on they are counted.
+const MAX_ITEMS: usize = 256;
 
 /// What is counted of spans.
 #[derive(Debug, Clone)]
@@ -47,43 +52,83 @@ impl FrequentPairs {
     }
 }
 
-/// The items of spans, back to back, until they are counted.
+/// Counts the items of spans.
 #[derive(Debug)]
-pub(crate) struct Items {
+pub(crate) struct Recounter {
     recount: Recount,
-    scratch: Scratch,
+    worker: Worker,
+    out: Out<u32>,
+    items: Items,
+}
+
+/// Items, back to back.
+#[derive(Debug, Default)]
+pub(crate) struct Items {
     pub(crate) data: Vec<u8>,
     /// The end of each item.
     pub(crate) ends: Vec<usize>,
 }
 
-impl Items {
-    pub(crate) fn new(recount: Recount) -> Self {
-        Self { recount, scratch: Scratch::default(), data: Vec::new(), ends: Vec::new() }
+impl Recounter {
+    /// Counts the items of spans of `splitter`.
+    pub(crate) fn new(recount: Recount, splitter: Splitter) -> Self {
+        let worker = recount.encoder().worker(splitter);
+        Self { recount, worker, out: Out::with_room(0), items: Items::default() }
     }
 
-    /// Appends the items of a span, which must not be empty.
-    pub(crate) fn add(&mut self, span: &[u8]) {
-        let Self { recount, scratch, data, ends } = self;
-        let mut push = |ids: &[u32]| {
-            memory::reserve(data, ids.len() * ID_BYTES);
-            data.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
-            memory::push(ends, data.len());
+    /// Calls `count` with some items of the text `data[start..end]` until it got all, and returns
+    /// the number of gaps.
+    pub(crate) fn visit(
+        &mut self,
+        data: &[u8],
+        place: (usize, usize),
+        mut count: impl FnMut(&Items),
+    ) -> Result<u64, Stuck> {
+        let Self { recount, worker, out, items } = self;
+        items.clear();
+        out.truncate(0);
+        let visit_span = |ids: &[u32]| {
+            recount.add(ids, items);
+            if items.ends.len() >= MAX_ITEMS {
+                count(items);
+                items.clear();
+            }
         };
-        match recount {
-            Recount::Pairs(encoder) => {
-                encoder.span(span, scratch).windows(2).for_each(push);
-            }
-            Recount::Segments(encoder, frequent) => {
-                let segments = encoder
-                    .span(span, scratch)
-                    .chunk_by(|&left, &right| frequent.contains(left, right));
-                segments.filter(|ids| ids.len() > 1).for_each(&mut push);
-            }
+        let mut encoding = recount.encoder().by_span(worker, data, out, visit_span);
+        let gaps = encoding.add(place)?;
+        encoding.finish();
+        count(items);
+        Ok(gaps)
+    }
+}
+
+impl Recount {
+    fn encoder(&self) -> &Encoder {
+        match self {
+            Self::Pairs(encoder) | Self::Segments(encoder, _) => encoder,
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Appends the items of a span.
+    fn add(&self, ids: &[u32], items: &mut Items) {
+        match self {
+            Self::Pairs(_) => ids.windows(2).for_each(|pair| items.push(pair)),
+            Self::Segments(_, frequent) => ids
+                .chunk_by(|&left, &right| frequent.contains(left, right))
+                .filter(|segment| segment.len() > 1)
+                .for_each(|segment| items.push(segment)),
+        }
+    }
+}
+
+impl Items {
+    fn push(&mut self, ids: &[u32]) {
+        memory::reserve(&mut self.data, ids.len() * ID_BYTES);
+        self.data.extend(ids.iter().flat_map(|id| id.to_le_bytes()));
+        memory::push(&mut self.ends, self.data.len());
+    }
+
+    fn clear(&mut self) {
         self.data.clear();
         self.ends.clear();
     }

@@ -131,7 +131,7 @@ impl Encoder {
         let mut out = Out::with_room(room);
         let mut assembly = Assembly::with_room(composition, room);
         assembly.go_on(&mut out);
-        let mut encoding = worker.encoding(&self.span_ids, data, &mut out, |out| {
+        let mut encoding = self.encoding(worker, data, &mut out, |out| {
             assembly.end_part(out.len());
             assembly.go_on(out);
         });

@@ -39,8 +39,9 @@ impl Cuts {
         cut.map_or(bytes.len(), |before| before + 1)
     }
 
+    /// Whether two adjacent bytes can be cut apart.
     #[inline]
-    fn may_cut(&self, first: u8, second: u8) -> bool {
+    pub(crate) fn may_cut(&self, first: u8, second: u8) -> bool {
         self.joined[usize::from(first)][usize::from(second / 64)] >> (second % 64) & 1 == 0
     }
 }

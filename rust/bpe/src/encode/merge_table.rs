@@ -161,7 +161,7 @@ const ID_BITS: u32 = 21;
 /// A pair and its id in eight bytes, in a table that is at most half full and fits the cache of a
 /// core. Most pairs do not merge, which one bit per hash decides faster.
 #[derive(Debug)]
-struct Packed {
+pub(crate) struct Packed {
     slots: Vec<u64>,
     maybe: Vec<u64>,
 }
@@ -170,13 +170,15 @@ struct Packed {
 const EMPTY: u64 = u64::MAX;
 
 impl Packed {
-    fn for_merges(number: usize) -> Self {
+    /// An empty table with room for `number` pairs of ids below `NO_ID`.
+    pub(crate) fn for_merges(number: usize) -> Self {
         let places = (number * 2).next_power_of_two().max(64);
         Self { slots: memory::filled(EMPTY, places), maybe: memory::zeros(places / 8) }
     }
 
+    /// The id of a pair, or `NO_MERGE`.
     #[inline]
-    fn get(&self, left: u32, right: u32) -> u32 {
+    pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
         let (key, hash) = key_of(left, right);
         let (word, bit) = self.bit(hash);
         if self.maybe[word] & bit == 0 {
@@ -186,7 +188,8 @@ impl Packed {
         if found == EMPTY { NO_MERGE } else { id_of(found) }
     }
 
-    fn insert(&mut self, (left, right): Merge, id: u32) -> u32 {
+    /// Inserts a pair, and returns its previous id.
+    pub(crate) fn insert(&mut self, (left, right): Merge, id: u32) -> u32 {
         let (key, hash) = key_of(left, right);
         let (word, bit) = self.bit(hash);
         self.maybe[word] |= bit;

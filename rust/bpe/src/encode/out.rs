@@ -62,6 +62,16 @@ impl<I: TokenId> Out<I> {
         self.length += number;
     }
 
+    /// The ids from `start` on.
+    pub(crate) fn since(&mut self, start: usize) -> &mut [I] {
+        &mut self.ids[start..self.length]
+    }
+
+    /// Removes all ids except the first `number`.
+    pub(crate) fn truncate(&mut self, number: usize) {
+        self.length = self.length.min(number);
+    }
+
     /// Appends `ids`.
     pub(crate) fn push_all(&mut self, ids: impl ExactSizeIterator<Item = u32>) {
         self.reserve(ids.len());

@@ -43,7 +43,7 @@ const MANY_CUTS: u32 = 8;
 
 /// From this number of bytes on a heap finds the next merge, if merging from left to right is not
 /// possible.
-const LONG_PART: usize = 64;
+pub(crate) const LONG_PART: usize = 64;
 
 /// The tables for the ids of spans.
 #[derive(Debug)]
@@ -144,6 +144,27 @@ impl SpanIds {
         &self.vocabulary
     }
 
+    /// The CPU level in use.
+    pub(crate) fn cpu(&self) -> Cpu {
+        self.cpu
+    }
+
+    /// Whether the ids of a span are those of its parts between cuts.
+    pub(crate) fn has_cuts(&self) -> bool {
+        self.whole.is_empty() && self.space_runs.is_none()
+    }
+
+    /// Whether two adjacent bytes of a span can be cut apart.
+    #[inline]
+    pub(crate) fn may_cut(&self, first: u8, second: u8) -> bool {
+        self.cuts.may_cut(first, second)
+    }
+
+    /// Whether the ids are those of merging alone, in the order of the merges.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.has_cuts() && self.early.is_none() && self.numbering.is_none()
+    }
+
     /// The ids of `span`, which must not be empty.
     pub(crate) fn encode<'s>(&self, span: &[u8], scratch: &'s mut Scratch) -> &'s [u32] {
         scratch.ids.clear();
@@ -215,13 +236,18 @@ impl SpanIds {
         memory::reserve(part, bytes.len());
         part.extend(bytes.iter().map(|&byte| u32::from(byte)));
         self.merges.of_pairs(part, merged);
-        merge_by_sweeps(&self.merges, part, merged, LONG_PART);
-        if part.len() < LONG_PART {
-            self.merge_by_scan(part, merged);
-        } else {
-            self.merge_by_heap(part, merged);
-        }
+        self.merge_ids(part, merged);
         memory::append(ids, part);
+    }
+
+    /// Merges `ids`; `merged[i]` is the id that ids i and i + 1 merge to.
+    pub(crate) fn merge_ids(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
+        merge_by_sweeps(&self.merges, ids, merged, LONG_PART);
+        if ids.len() < LONG_PART {
+            merge_by_scan(ids, merged, |left, right| self.merges.get(left, right));
+        } else {
+            self.merge_by_heap(ids, merged);
+        }
     }
 
     fn whole_span(&self, span: &[u8]) -> Option<u32> {
@@ -229,24 +255,6 @@ impl SpanIds {
             return Some(u32::from(byte));
         }
         self.whole.find(hash64(span), |&id| self.vocabulary.get(id) == Some(span)).copied()
-    }
-
-    /// Time: n for each merge. `merged[i]` is the id that ids i and i + 1 merge to.
-    fn merge_by_scan(&self, ids: &mut Vec<u32>, merged: &mut Vec<u32>) {
-        while let Some((at, &id)) = merged.iter().enumerate().min_by_key(|&(_, id)| id) {
-            if id == NO_MERGE {
-                return;
-            }
-            ids[at] = id;
-            ids.remove(at + 1);
-            merged.remove(at);
-            if at > 0 {
-                merged[at - 1] = self.merges.get(ids[at - 1], id);
-            }
-            if at < merged.len() {
-                merged[at] = self.merges.get(id, ids[at + 1]);
-            }
-        }
     }
 
     /// Time: n log n. The heap can contain outdated pairs, which are compared with the current ids.
@@ -275,6 +283,30 @@ impl SpanIds {
         }
         ids.clear();
         ids.extend(list.ids());
+    }
+}
+
+/// Merges ids in time n for each merge. `merged[i]` is the id that ids i and i + 1 merge to, and
+/// `merge` returns it for others.
+#[inline]
+pub(crate) fn merge_by_scan(
+    ids: &mut Vec<u32>,
+    merged: &mut Vec<u32>,
+    merge: impl Fn(u32, u32) -> u32,
+) {
+    while let Some((at, &id)) = merged.iter().enumerate().min_by_key(|&(_, id)| id) {
+        if id == NO_MERGE {
+            return;
+        }
+        ids[at] = id;
+        ids.remove(at + 1);
+        merged.remove(at);
+        if at > 0 {
+            merged[at - 1] = merge(ids[at - 1], id);
+        }
+        if at < merged.len() {
+            merged[at] = merge(id, ids[at + 1]);
+        }
     }
 }
 

@@ -82,6 +82,10 @@ pub(crate) struct Answer<'a, I> {
     pub(crate) homes: &'a [usize],
     pub(crate) packing: Packing,
     pub(crate) room: &'a mut [I],
+    /// The number of ids before the room.
+    pub(crate) length: usize,
+    /// The end of the ids of each span, or empty if it is not needed.
+    pub(crate) id_ends: &'a mut [usize],
 }
 
 impl<I: TokenId> Kernel for Answer<'_, I> {
@@ -100,7 +104,7 @@ impl<I: TokenId> Kernel for Answer<'_, I> {
 impl<I: TokenId> Answer<'_, I> {
     #[inline(always)]
     fn copy(self, packing: Packing) -> (usize, usize) {
-        let Self { lines, shorts, homes, room, .. } = self;
+        let Self { lines, shorts, homes, room, length, id_ends, .. } = self;
         let (mut spans, mut ids) = (0, 0);
         for (&key, &home) in shorts.iter().zip(homes) {
             let Some([first, second, of_first, of_second]) = lines.get(home) else { break };
@@ -119,6 +123,9 @@ impl<I: TokenId> Answer<'_, I> {
             }
             packing.unpack(value, place);
             ids += number;
+            if let Some(end) = id_ends.get_mut(spans) {
+                *end = length + ids;
+            }
             spans += 1;
         }
         (spans, ids)

@@ -1,5 +1,7 @@
 //! Encoding in one thread, with a cache of spans that is kept between calls.
 
+use std::ops::Range;
+
 use crate::Splitter;
 use crate::cpu::simd::Cpu;
 use crate::encode::long_memo::{LongMemo, MAX_LENGTH};
@@ -35,6 +37,17 @@ struct Window {
     ends: Ends,
     /// For each text that ended among them, the number of spans up to its end.
     texts: Vec<usize>,
+    /// If the spans are words of longer spans: the same for each of these.
+    runs: Vec<usize>,
+}
+
+/// What follows in the output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress<'a> {
+    /// The ends of the ids of further spans, if they were asked for.
+    pub(crate) span_ends: &'a [usize],
+    /// Whether a text ends.
+    pub(crate) is_text_end: bool,
 }
 
 /// The cache, and buffers.
@@ -46,91 +59,70 @@ struct Memory {
     middle: SpanMemo<2>,
     long: LongMemo,
     keys: Box<Keys>,
+    /// The ends of the ids of each span of a window, if the ends of runs are needed.
+    id_ends: Box<[usize; Ends::MAX]>,
+    /// The ends of the ids of runs.
+    run_ends: Vec<usize>,
     scratch: Scratch,
 }
 
 impl Worker {
     /// A worker with a cache of at most `cache_bytes`, of which it begins with 2 MiB.
-    pub(crate) fn new(splitter: Splitter, packing: Packing, cache_bytes: usize) -> Self {
+    pub(crate) fn new(splitter: Splitter, cpu: Cpu, packing: Packing, cache_bytes: usize) -> Self {
         let memory = Memory {
-            cpu: splitter.cpu(),
+            cpu,
             packing,
             short: SpanMemo::new(cache_bytes / 2),
             middle: SpanMemo::new(cache_bytes / 4),
             long: LongMemo::new(cache_bytes / 4, packing),
             keys: Box::default(),
+            id_ends: Box::new([0; Ends::MAX]),
+            run_ends: Vec::new(),
             scratch: Scratch::default(),
         };
         Self { splitter, window: Window::default(), memory }
     }
 
-    /// Appends the ids of the document `data[start..end]`.
-    pub(crate) fn encode<I: TokenId>(
-        &mut self,
-        span_ids: &SpanIds,
-        data: &[u8],
-        place: (usize, usize),
-        out: &mut Out<I>,
-    ) -> Result<(), Stuck> {
-        let mut encoding = self.encoding(span_ids, data, out, |_| {});
-        encoding.add(place)?;
-        encoding.finish();
-        Ok(())
-    }
-
-    /// An encoding of texts of `data`, one after the other; `after_text` is called when the ids of
-    /// a text were appended to `out`, and can append more.
-    pub(crate) fn encoding<'w, I: TokenId, A: FnMut(&mut Out<I>)>(
+    /// An encoding of texts of `data`, one after the other. `progress` is called when ids were
+    /// appended to `out`, at least at the end of each text, and can change those that it did not get
+    /// before. It gets the ends of spans only `by_span`.
+    pub(crate) fn encoding<'w, I: TokenId, P: FnMut(&mut Out<I>, Progress<'_>)>(
         &'w mut self,
         span_ids: &'w SpanIds,
         data: &'w [u8],
         out: &'w mut Out<I>,
-        after_text: A,
-    ) -> Encoding<'w, I, A> {
+        by_span: bool,
+        progress: P,
+    ) -> Encoding<'w, I, P> {
         self.window.clear(0);
-        Encoding { worker: self, span_ids, data, out, after_text }
+        Encoding { worker: self, span_ids, data, out, by_span, progress }
     }
 }
 
 /// Texts that are being encoded: the spans of several short ones are looked up together.
-pub(crate) struct Encoding<'w, I, A> {
+pub(crate) struct Encoding<'w, I, P> {
     worker: &'w mut Worker,
     span_ids: &'w SpanIds,
     data: &'w [u8],
     out: &'w mut Out<I>,
-    after_text: A,
+    by_span: bool,
+    progress: P,
 }
 
-impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
-    /// Finds the spans of the text `data[start..end]`, which are encoded now or later.
-    pub(crate) fn add(&mut self, (start, end): (usize, usize)) -> Result<(), Stuck> {
+impl<I: TokenId, P: FnMut(&mut Out<I>, Progress<'_>)> Encoding<'_, I, P> {
+    /// Finds the spans of the text `data[start..end]`, which are encoded now or later, and returns
+    /// the number of gaps.
+    pub(crate) fn add(&mut self, (start, end): (usize, usize)) -> Result<u64, Stuck> {
         if self.worker.window.end() != start {
             self.flush(start);
         }
-        let Self { worker: Worker { splitter, window, memory }, span_ids, data, out, after_text } =
-            self;
-        let document = &data[start..end];
-        if let Some(mut scan) = splitter.scan(document, start) {
-            while scan.fill(&mut window.ends) {
-                if window.ends.is_full() {
-                    memory.encode_window(span_ids, data, window, out, after_text);
-                    window.clear(window.end());
-                }
-            }
-        } else {
-            splitter.visit_ends(document, |end| {
-                window.ends.push(start + end);
-                if window.ends.is_full() {
-                    memory.encode_window(span_ids, data, window, out, after_text);
-                    window.clear(start + end);
-                }
-            })?;
-        }
+        let gaps = self.find_spans(start, end)?;
+        let window = &mut self.worker.window;
         window.texts.push(window.ends.all().len());
         if window.texts.len() == MAX_TEXTS {
             self.flush(end);
         }
-        Ok(())
+        Ok(gaps)
     }
 
     /// Encodes the remaining spans.
@@ -138,10 +130,49 @@ impl<I: TokenId, A: FnMut(&mut Out<I>)> Encoding<'_, I, A> {
         self.flush(0);
     }
 
+    fn find_spans(&mut self, start: usize, end: usize) -> Result<u64, Stuck> {
+        let Self { worker, span_ids, data, out, by_span, progress } = self;
+        let Worker { splitter, window, memory } = &mut **worker;
+        let document = &data[start..end];
+        let mut encode_full = |window: &mut Window| {
+            if window.ends.is_full() {
+                memory.encode_window(span_ids, data, window, out, progress);
+                window.clear(window.end());
+            }
+        };
+        let by_span = *by_span;
+        if let Some(lexer) = splitter.superwords().filter(|_| span_ids.has_cuts())
+            && let Ok(text) = simdutf8::basic::from_utf8(document)
+        {
+            let text = text.as_bytes();
+            lexer.visit_units(text, |end, is_span| {
+                if is_span {
+                    window.push(start + end, by_span);
+                } else if span_ids.may_cut(text[end - 1], text[end]) {
+                    window.ends.push(start + end);
+                } else {
+                    return;
+                }
+                encode_full(window);
+            });
+            return Ok(0);
+        }
+        if !by_span && let Some(mut scan) = splitter.scan(document, start) {
+            while scan.fill(&mut window.ends) {
+                encode_full(window);
+            }
+            return Ok(0);
+        }
+        splitter.visit_ends(document, |end| {
+            window.push(start + end, by_span);
+            encode_full(window);
+        })
+    }
+
     /// Encodes the waiting spans. The next text begins at `start`.
     fn flush(&mut self, start: usize) {
         let Worker { window, memory, .. } = &mut *self.worker;
-        memory.encode_window(self.span_ids, self.data, window, self.out, &mut self.after_text);
+        memory.encode_window(self.span_ids, self.data, window, self.out, &mut self.progress);
         window.clear(start);
     }
 }
@@ -157,15 +188,25 @@ impl Window {
         number.checked_sub(1).map_or(self.start, |before| self.ends.all()[before])
     }
 
+    /// Adds a span, which is also a run if there are runs.
+    #[inline]
+    fn push(&mut self, end: usize, by_span: bool) {
+        self.ends.push(end);
+        if by_span {
+            self.runs.push(self.ends.all().len());
+        }
+    }
+
     fn clear(&mut self, start: usize) {
         self.start = start;
         self.ends.clear();
         self.texts.clear();
+        self.runs.clear();
     }
 }
 
 impl Memory {
-    /// Appends the ids of the spans of `window`, and calls `after_text` at the ends of texts.
+    /// Appends the ids of the spans of `window`, and calls `progress` at the ends of texts.
     #[inline(never)]
     fn encode_window<I: TokenId>(
         &mut self,
@@ -173,31 +214,49 @@ impl Memory {
         data: &[u8],
         window: &Window,
         out: &mut Out<I>,
-        after_text: &mut impl FnMut(&mut Out<I>),
+        progress: &mut impl FnMut(&mut Out<I>, Progress<'_>),
     ) {
         let ends = window.ends.all();
         self.ask(data, window);
+        let mut runs = window.runs.iter().peekable();
         let mut done = 0;
         let stops = window.texts.iter().map(|&text| (text, true));
-        for (stop, is_text) in stops.chain([(ends.len(), false)]) {
+        for (stop, is_text_end) in stops.chain([(ends.len(), false)]) {
             out.reserve(window.end() - window.start_of(done));
             while done < stop {
-                let (lines, packing, room) = (self.short.lines(), self.packing, out.room());
-                let (shorts, homes) = (&self.keys.shorts[done..stop], &self.keys.homes[done..stop]);
-                let answer = Answer { lines, shorts, homes, packing, room };
-                let (spans, ids) = self.cpu.run(answer);
-                out.advance(ids);
-                done += spans;
+                done += self.answer(done..stop, !window.runs.is_empty(), out);
                 if done < stop {
                     let span = &data[window.start_of(done)..ends[done]];
                     self.encode_other(span_ids, span, done, out);
+                    self.id_ends[done] = out.len();
                     done += 1;
                 }
             }
-            if is_text {
-                after_text(out);
+            self.run_ends.clear();
+            while let Some(&run) = runs.next_if(|&&run| run <= stop) {
+                self.run_ends.push(self.id_ends[run - 1]);
             }
+            progress(out, Progress { span_ends: &self.run_ends, is_text_end });
         }
+    }
+
+    /// Appends the ids of the first cached spans of `spans`, and returns their number.
+    #[inline]
+    fn answer<I: TokenId>(
+        &mut self,
+        spans: Range<usize>,
+        by_span: bool,
+        out: &mut Out<I>,
+    ) -> usize {
+        let Self { short, keys, id_ends, packing, cpu, .. } = self;
+        let (shorts, homes) = (&keys.shorts[spans.clone()], &keys.homes[spans.clone()]);
+        let id_ends = if by_span { &mut id_ends[spans] } else { &mut [] };
+        let (lines, length) = (short.lines(), out.len());
+        let (packing, room) = (*packing, out.room());
+        let answer = Answer { lines, shorts, homes, packing, room, length, id_ends };
+        let (spans, ids) = cpu.run(answer);
+        out.advance(ids);
+        spans
     }
 
     /// Computes the keys of the spans, and prefetches their table lines.

@@ -4,7 +4,9 @@ use crate::Error;
 use crate::error::GaveUp;
 use crate::split::automaton::Automaton;
 use crate::split::engine::Engine;
+use crate::split::lexer::Lexer;
 use crate::split::scanner::Scanner;
+use crate::split::starts::Form;
 use crate::split::work::Work;
 use crate::split::{GapRule, Kind, Stuck};
 
@@ -41,6 +43,14 @@ impl Matcher {
     pub(super) fn scanner(&self) -> Option<&Scanner> {
         match &self.engine {
             Engine::Scanner(scanner) => Some(scanner),
+            _ => None,
+        }
+    }
+
+    /// The lexer, if the spans are runs of units.
+    pub(super) fn superwords(&self) -> Option<&Lexer> {
+        match &self.engine {
+            Engine::Lexer(lexer) if lexer.rules.form == Form::Superwords => Some(lexer),
             _ => None,
         }
     }

@@ -39,11 +39,6 @@ impl Scanner {
         Self { lexer, tables, letters, cpu: Cpu::new(level) }
     }
 
-    /// The CPU level in use.
-    pub(crate) fn cpu(&self) -> Cpu {
-        self.cpu
-    }
-
     /// The lexer that splits in the same way.
     pub(crate) fn lexer(&self) -> &Lexer {
         &self.lexer

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::cpu::Level;
-use crate::cpu::simd::Cpu;
 use crate::split::class_runs::ClassRuns;
 use crate::split::engine::Engine;
 use crate::split::family::Family;
@@ -66,7 +65,6 @@ impl Step {
 #[derive(Debug, Clone)]
 pub(super) struct Sequence {
     stages: Vec<Stage>,
-    cpu: Cpu,
 }
 
 /// A compiled step.
@@ -104,22 +102,11 @@ impl Sequence {
             let reason = format!("there are {number} steps: it must be 1 to {MAX_STEPS}");
             return Err(Error::Pattern { reason });
         }
-        Self::of_stages(steps.iter().map(Stage::new).collect::<Result<_, _>>()?)
-    }
-
-    fn of_stages(stages: Vec<Stage>) -> Result<Self, Error> {
-        let cpu =
-            stages.iter().find_map(Stage::scanner).map_or(Cpu::new(Level::in_use()?), Scanner::cpu);
-        Ok(Self { stages, cpu })
+        Ok(Self { stages: steps.iter().map(Stage::new).collect::<Result<_, _>>()? })
     }
 
     pub(super) fn steps(&self) -> impl Iterator<Item = &Step> {
         self.stages.iter().map(|stage| &stage.step)
-    }
-
-    /// The CPU level in use.
-    pub(super) fn cpu(&self) -> Cpu {
-        self.cpu
     }
 
     /// The slowest engine of all steps.
@@ -185,13 +172,6 @@ impl Stage {
             None => Finder::Matcher(Matcher::new(&step.pattern)?),
         };
         Ok(Self { step: step.clone(), finder })
-    }
-
-    fn scanner(&self) -> Option<&Scanner> {
-        match &self.finder {
-            Finder::Matcher(matcher) => matcher.scanner(),
-            Finder::Runs(_) => None,
-        }
     }
 
     /// Calls `visit` with each match in `text` and each gap between them, and whether it is a match.

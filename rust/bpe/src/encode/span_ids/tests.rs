@@ -155,7 +155,7 @@ impl SpanIds {
 
     fn by_scan(&self, span: &[u8]) -> Vec<u32> {
         let (mut ids, mut merged) = self.bytes_and_pairs(span);
-        self.merge_by_scan(&mut ids, &mut merged);
+        merge_by_scan(&mut ids, &mut merged, |left, right| self.merges.get(left, right));
         ids
     }
 

@@ -59,17 +59,42 @@ impl Lexer {
         Some(lexer)
     }
 
+    /// Calls `visit` with the end of each unit and of each other span of `text`, and with whether a
+    /// span ends there.
+    #[inline]
+    pub(crate) fn visit_units(&self, text: &[u8], mut visit: impl FnMut(usize, bool)) {
+        let mut start = 0;
+        while start < text.len() {
+            let end = self.end_of_units(text, start, |end| visit(end, false));
+            start = if end > start { end } else { self.end_without_units(text, start) };
+            visit(start, true);
+        }
+    }
+
     /// The end of the span that begins at `start`.
     #[inline]
     pub(super) fn end_of_words(&self, text: &[u8], start: usize) -> usize {
+        let end = self.end_of_units(text, start, |_| {});
+        if end > start { end } else { self.end_without_units(text, start) }
+    }
+
+    /// The end of the run of units that begins at `start`. Calls `between` with the end of each unit
+    /// but the last.
+    #[inline]
+    fn end_of_units(&self, text: &[u8], start: usize, mut between: impl FnMut(usize)) -> usize {
         let mut end = start;
         for _ in 0..MAX_UNITS {
             let Some(next) = self.unit(text, end) else { break };
+            if end > start {
+                between(end);
+            }
             end = next;
         }
-        if end > start {
-            return end;
-        }
+        end
+    }
+
+    /// The end of the span that begins at `start`, where no unit begins.
+    fn end_without_units(&self, text: &[u8], start: usize) -> usize {
         let number = self.digits(text, start);
         if number > start {
             return number;

@@ -156,7 +156,7 @@ fn compiled(steps: &[Step]) -> (Splitter, Vec<fancy_regex::Regex>) {
     let of = |step: &Step| PATTERNS.iter().position(|&pattern| pattern == step.pattern).unwrap();
     let stages =
         steps.iter().map(|step| Stage { step: step.clone(), ..COMPILED[of(step)].0.clone() });
-    let sequence = Sequence::of_stages(stages.collect()).unwrap();
+    let sequence = Sequence { stages: stages.collect() };
     let splitter = Splitter { plan: Plan::Steps(sequence), gaps: GapRule::Spans };
     (splitter, steps.iter().map(|step| COMPILED[of(step)].1.clone()).collect())
 }

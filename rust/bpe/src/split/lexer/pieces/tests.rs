@@ -70,10 +70,10 @@ fn check(Twins { lexer, scanners, steps, regexes }: &Twins, text: &str) {
     lexer.split(text, |span| found.push(span.to_vec()));
     let expected = reference::split_by_steps(steps, regexes, text.as_bytes());
     assert_eq!(found, expected, "{text:?} by {steps:?}");
-    for scanner in scanners {
+    for (number, scanner) in scanners.iter().enumerate() {
         found.clear();
         scanner.split(text, |span| found.push(span.to_vec()));
-        assert_eq!(found, expected, "{text:?} by {steps:?}, {:?}", scanner.cpu());
+        assert_eq!(found, expected, "{text:?} by {steps:?}, level {number}");
     }
 }
 
