@@ -13,6 +13,7 @@ use std::hint::select_unpredictable;
 use nanotok_memory as memory;
 use rustc_hash::FxHashMap;
 
+use crate::cpu::simd::prefetch;
 use crate::{Error, Merge};
 
 /// "These two do not merge", greater than every id.
@@ -180,12 +181,20 @@ impl Packed {
     #[inline]
     pub(crate) fn get(&self, left: u32, right: u32) -> u32 {
         let (key, hash) = key_of(left, right);
-        let (word, bit) = self.bit(hash);
-        if self.maybe[word] & bit == 0 {
+        if !self.is_marked(hash) {
             return NO_MERGE;
         }
         let found = self.slots[self.find(key, hash)];
         if found == EMPTY { NO_MERGE } else { id_of(found) }
+    }
+
+    /// Whether the pair may be in the table: true for all that are, and for few others. Prefetches
+    /// its slot.
+    #[inline]
+    pub(crate) fn may_have(&self, left: u32, right: u32) -> bool {
+        let (_, hash) = key_of(left, right);
+        prefetch(&self.slots, self.home(hash));
+        self.is_marked(hash)
     }
 
     /// Inserts a pair, and returns its previous id.
@@ -202,11 +211,23 @@ impl Packed {
     #[inline]
     fn find(&self, key: u64, hash: u64) -> usize {
         let mask = self.slots.len() - 1;
-        let mut place = (hash >> 32) as usize & mask;
+        let mut place = self.home(hash);
         while self.slots[place] != EMPTY && self.slots[place] >> ID_BITS != key {
             place = (place + 1) & mask;
         }
         place
+    }
+
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & (self.slots.len() - 1)
+    }
+
+    /// Whether a pair with this hash may be in the table.
+    #[inline]
+    fn is_marked(&self, hash: u64) -> bool {
+        let (word, bit) = self.bit(hash);
+        self.maybe[word] & bit != 0
     }
 
     #[inline]

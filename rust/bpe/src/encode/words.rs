@@ -35,6 +35,8 @@ pub(crate) struct Words {
 /// Buffers of merging.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
+    /// For each two adjacent ids, whether the table may have them.
+    may_join: Vec<bool>,
     ids: Vec<u32>,
     merged: Vec<u32>,
 }
@@ -68,9 +70,14 @@ impl Words {
         room: &mut Room,
     ) -> usize {
         let ids = out.since(start);
+        room.may_join.clear();
+        memory::reserve(&mut room.may_join, ids.len());
+        // In a loop of its own, so that the next branches do not wait for the table.
+        let pairs = ids.windows(2).map(|pair| (pair[0].widen(), pair[1].widen()));
+        room.may_join.extend(pairs.map(|(left, right)| self.later.may_have(left, right)));
         let (mut begin, mut kept) = (0, 0);
         for end in ends.iter().map(|end| end - start) {
-            kept += self.merge_span(all, &mut ids[kept..end], begin - kept, room);
+            kept += self.merge_span(all, &mut ids[..end], (begin, kept), room);
             begin = end;
         }
         ids.copy_within(begin.., kept);
@@ -79,42 +86,36 @@ impl Words {
         start + kept
     }
 
-    /// Merges the ids of a span, which begin at `start` of `span`; the result begins at 0. Returns
-    /// its length.
+    /// Merges the last ids of `ids`, those of a span, which begin at `begin`; the result begins at
+    /// `kept`. Returns its length.
     #[inline]
     fn merge_span<I: TokenId>(
         &self,
         all: &SpanIds,
-        span: &mut [I],
-        start: usize,
+        ids: &mut [I],
+        (begin, mut kept): (usize, usize),
         room: &mut Room,
     ) -> usize {
-        let Some(&first) = span.get(start) else { return 0 };
-        let (mut last, mut kept) = (first, 0);
-        for at in start + 1..span.len() {
-            let id = span[at];
-            match self.later.get(last.widen(), id.widen()) {
+        let first = kept;
+        for at in begin..ids.len() {
+            let id = ids[at];
+            let next = ids.get(at + 1).filter(|_| room.may_join[at]).copied();
+            let joined = |next: I| self.later.get(id.widen(), next.widen());
+            match next.map_or(NO_MERGE, joined) {
                 NO_MERGE if room.ids.is_empty() => {
-                    span[kept] = last;
+                    ids[kept] = id;
                     kept += 1;
                 }
-                NO_MERGE => kept += self.merge_joined(all, room, &mut span[kept..]),
-                pair => room.push(last.widen(), id.widen(), pair),
+                NO_MERGE => kept += self.merge_joined(all, room, &mut ids[kept..]),
+                pair => room.push(id.widen(), ids[at + 1].widen(), pair),
             }
-            last = id;
         }
-        if room.ids.is_empty() {
-            span[kept] = last;
-            kept += 1;
-        } else {
-            kept += self.merge_joined(all, room, &mut span[kept..]);
-        }
-        kept
+        kept - first
     }
 
     /// Merges the ids of `room`, writes them to the front of `span`, and returns their number.
     fn merge_joined<I: TokenId>(&self, all: &SpanIds, room: &mut Room, span: &mut [I]) -> usize {
-        let Room { ids, merged } = room;
+        let Room { ids, merged, .. } = room;
         if ids.len() < LONG_PART {
             merge_by_scan(ids, merged, |left, right| match self.later.get(left, right) {
                 NO_ID => NO_MERGE,

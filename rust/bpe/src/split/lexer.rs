@@ -181,6 +181,9 @@ impl Lexer {
     fn white_space(&self, text: &[u8], start: usize) -> usize {
         let (mut last, mut end, mut newline) = (start, start, start);
         let after = loop {
+            while text.get(end..).and_then(|rest| rest.first_chunk()) == Some(b"        ") {
+                (last, end) = (end + 7, end + 8);
+            }
             let (classes, next) = self.classes.at(text, end);
             if classes & SPACE == 0 {
                 break classes;

@@ -14,7 +14,7 @@
 
 use regex_syntax::hir::ClassUnicode;
 
-use super::{DIGIT, LETTER, Lexer, SIGN, TAIL, ascii_letters};
+use super::{DIGIT, LETTER, Lexer, SIGN, ascii_letters, leading_letters};
 use crate::split::family::{Family, set};
 use crate::split::starts::Form;
 
@@ -95,28 +95,27 @@ impl Lexer {
 
     /// The end of the span that begins at `start`, where no unit begins.
     fn end_without_units(&self, text: &[u8], start: usize) -> usize {
-        let number = self.digits(text, start);
-        if number > start {
-            return number;
+        let space = text[start] == b' ';
+        let (classes, next) = self.classes.at(text, start + usize::from(space));
+        if classes & SIGN != 0 {
+            self.signs(text, next)
+        } else if classes & DIGIT != 0 && !space {
+            self.digits(text, start)
+        } else {
+            self.white_space(text, start)
         }
-        let after_space = start + usize::from(text[start] == b' ');
-        let after_signs = self.classes.run(text, after_space, SIGN);
-        if after_signs > after_space {
-            return self.classes.run(text, after_signs, TAIL);
-        }
-        self.white_space(text, start)
     }
 
     /// The end of the unit that begins at `start`, if any.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one call per word takes a tenth of encoding")]
     fn unit(&self, text: &[u8], start: usize) -> Option<usize> {
         let space = text.get(start) == Some(&b' ');
         let first = start + usize::from(space);
-        let letters = self.few_letters(text, first);
-        if letters > first {
-            return Some(letters);
-        }
         let (classes, next) = self.classes.at(text, first);
+        if classes & LETTER != 0 {
+            return Some(self.few_letters(text, first));
+        }
         if classes & SIGN != 0 {
             return (self.classes.at(text, next).0 & SIGN == 0).then_some(next);
         }
@@ -126,7 +125,19 @@ impl Lexer {
     /// The end of at most `MAX_LETTERS` letters that begin at `at`: ASCII letters eight at a time,
     /// others one by one.
     #[inline]
-    fn few_letters(&self, text: &[u8], mut at: usize) -> usize {
+    fn few_letters(&self, text: &[u8], at: usize) -> usize {
+        if let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+            let letters = leading_letters(u64::from_le_bytes(*eight));
+            if eight.get(letters).is_some_and(u8::is_ascii) {
+                return at + letters;
+            }
+        }
+        self.more_letters(text, at)
+    }
+
+    /// The same for any letters.
+    #[inline(never)]
+    fn more_letters(&self, text: &[u8], mut at: usize) -> usize {
         let mut left = MAX_LETTERS;
         loop {
             let limit = text.len().min(at + left);
