@@ -45,7 +45,11 @@ from nanotok_ray.shards import Output, Record
 from nanotok_ray.sources import Plan, Slice, overview, plan_from_json, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
-from nanotok_ray.units import quantity
+from nanotok_ray.units import format_bytes, quantity
+
+SUPERWORD_MEMORY = 1.7
+"""Bytes of memory of the learner of tokens of several words for each byte of text: the most that
+was measured (English, 65,536 ids, see docs/sizing.md). With more text there are fewer."""
 
 STALE_TOKENIZER = (
     "the tokenizer is kept, although inputs were added, changed or removed since it was learned; "
@@ -390,16 +394,19 @@ def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
 
 
 def _training_notes(plan: TrainingPlan) -> Iterator[str]:
-    base, size = plan.training.base, plan.training.train_settings.vocab_size
+    base, num_ids = plan.training.base, plan.training.train_settings.vocab_size
     if plan.tokenizer is None and base is not None:
         yield (
             f"learning continues {plan.training.recipe.tokenizer.base}: "
-            f"{quantity(size - base.num_ids, 'new token')} after its {base.num_ids:,} ids"
+            f"{quantity(num_ids - base.num_ids, 'new token')} after its {base.num_ids:,} ids"
         )
     if plan.tokenizer is None and (superwords := plan.training.recipe.tokenizer.superwords):
+        size = sum(slice_.num_bytes for slice_ in reads_of(plan.training.slices))
+        memory = format_bytes(SUPERWORD_MEMORY * size)
         yield (
             f"from {superwords.from_size:,} ids on, tokens of up to {superwords.max_words} words "
-            "are learned; the texts are read two more times for this"
+            "are learned; the texts are read two more times for this, and the learner takes at "
+            f"most about {memory} of memory"
         )
     yield from plan.learned.notes()
     if plan.training.is_of_other_inputs:
