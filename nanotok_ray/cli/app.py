@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -128,15 +128,14 @@ class Group(click.Group):
     """Commands in sections, which are imported when they are used or listed.
 
     `sections` has, for each title, the names of commands with their location in this package: a
-    module, or MODULE:ATTRIBUTE if the attribute has another name. `aliases` are other names, which
-    the help does not list. Without a command, the help is printed.
+    module, or MODULE:ATTRIBUTE if the attribute has another name. Without a command, the help is
+    printed.
     """
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401
         sections: Mapping[str, Mapping[str, str]],
-        aliases: Mapping[str, str] = MappingProxyType({}),
         examples: str = "",
         **options: Any,  # noqa: ANN401
     ) -> None:
@@ -144,7 +143,6 @@ class Group(click.Group):
         options["subcommand_metavar"] = "[COMMAND] [ARGS]..."
         super().__init__(*args, **options)
         self.sections = sections
-        self.aliases = aliases
         self.examples = examples.strip("\n")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -155,12 +153,11 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command, or return None if the name is unknown."""
         del ctx
-        name = self.aliases.get(cmd_name, cmd_name)
         for modules in self.sections.values():
-            if name in modules:
-                module, _, attribute = modules[name].partition(":")
+            if cmd_name in modules:
+                module, _, attribute = modules[cmd_name].partition(":")
                 loaded = importlib.import_module(f"nanotok_ray.cli.{module}")
-                result: click.Command = getattr(loaded, attribute or name)
+                result: click.Command = getattr(loaded, attribute or cmd_name)
                 return result
         return None
 

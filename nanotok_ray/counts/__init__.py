@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from nanotok_ray.counts.cache import (
         COUNTS_FOLDER,
         CountsCache,
-        WorkFolder,
         cached_counts,
         remove_counts,
     )
@@ -63,7 +62,7 @@ else:
     __getattr__ = lazy_attributes(
         __name__,
         {
-            "cache": "COUNTS_FOLDER CountsCache WorkFolder cached_counts remove_counts",
+            "cache": "COUNTS_FOLDER CountsCache cached_counts remove_counts",
             "count_file": (
                 "CountProvenance CountReader CountWriter NUM_RANGES pack_counts provenances_of"
             ),
@@ -106,7 +105,6 @@ __all__ = [
     "SummedRuns",
     "SuperwordCounting",
     "Weights",
-    "WorkFolder",
     "cached_counts",
     "count_corpus",
     "default_threads",

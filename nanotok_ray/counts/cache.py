@@ -17,16 +17,12 @@ from nanotok_ray.sources import COUNTED_SUFFIX
 from nanotok_ray.storage import CHECKSUMS, Folder, checked_name
 
 COUNTS_FOLDER = "counts"
-_REDUCED_FOLDER = "reduced"
 _Record = CountRecord | MergeRecord | SumRecord
 _KINDS: dict[str, type[_Record]] = {
     COUNTS_FOLDER: CountRecord,
     "merged": MergeRecord,
-    _REDUCED_FOLDER: SumRecord,
+    "reduced": SumRecord,
 }
-_ALL_SOURCES = "all sources"
-"""The source of a sum of count files, used where a source is named."""
-
 _RECORD = ".json"
 _SUFFIXES = (COUNTED_SUFFIX, ".arrow", _RECORD)
 _THREADS = (
@@ -40,7 +36,6 @@ class CountsCache:
 
     name: str
     """Path in the work folder without suffix."""
-    source: str
     files: Mapping[str, int]
     """Bytes on disk of each file, by its path in the work folder."""
     record: _Record | None
@@ -61,46 +56,24 @@ class CountsCache:
         return int(getattr(self.record, field)) if isinstance(self.record, CountRecord) else 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkFolder:
-    """All files of a work folder."""
-
-    url: str
-    counts: tuple[CountsCache, ...]
-    """Sorted by name."""
-    other: Mapping[str, int]
-    """Bytes on disk of the files that are not counts of a slice, by path."""
-    temporaries: tuple[str, ...]
-    """Files that are being written, or were left by a process that was killed."""
-
-
-def cached_counts(url: str) -> WorkFolder:
-    """List a work folder and read the records of its counts.
+def cached_counts(work: Folder) -> list[CountsCache]:
+    """Return the counts of a work folder, sorted by name, with their records.
 
     Raises:
         TransientIOError: A remote store failed in a way that a retry can solve.
     """
-    folder = Folder(url)
     sets: dict[str, dict[str, int]] = defaultdict(dict)
-    other: dict[str, int] = {}
-    for name, size in sorted(folder.sizes().items()):
-        stem = _stem(name)
-        (other if stem is None else sets[stem])[name] = size
+    for name, size in sorted(work.sizes().items()):
+        if (stem := _stem(name)) is not None:
+            sets[stem][name] = size
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        counts = tuple(pool.map(lambda stem: _read(folder, stem, sets[stem]), sorted(sets)))
-    return WorkFolder(
-        url=folder.url,
-        counts=counts,
-        other=other,
-        temporaries=tuple(folder.list_temporaries()),
-    )
+        return list(pool.map(lambda stem: _read(work, stem, sets[stem]), sorted(sets)))
 
 
-def remove_counts(url: str, counts: CountsCache) -> None:
+def remove_counts(work: Folder, counts: CountsCache) -> None:
     """Remove the files of one set of counts, first the record, which marks it as complete."""
-    folder = Folder(url)
     for name in _in_order(counts.files):
-        folder.remove(name)
+        work.remove(name)
 
 
 def _in_order(files: Mapping[str, int]) -> Iterator[str]:
@@ -124,13 +97,11 @@ def _stem(name: str) -> str | None:
 
 
 def _read(folder: Folder, stem: str, files: Mapping[str, int]) -> CountsCache:
-    top, source, _ = stem.split("/")
-    name = f"{stem}{_RECORD}"
-    record = _record(folder, name, _KINDS[top]) if name in files else None
+    name, kind = f"{stem}{_RECORD}", _KINDS[stem.partition("/")[0]]
+    record = _record(folder, name, kind) if name in files else None
     if record is not None and any(files.get(file.name) != file.size for file in record.files):
         record = None
-    source = _ALL_SOURCES if top == _REDUCED_FOLDER else source
-    return CountsCache(name=stem, source=source, files=files, record=record)
+    return CountsCache(name=stem, files=files, record=record)
 
 
 def _record(folder: Folder, name: str, kind: type[_Record]) -> _Record | None:

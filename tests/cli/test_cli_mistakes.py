@@ -26,7 +26,7 @@ MISTAKES = """
 2 | do it | no command 'do' | choose from init, doctor, plan, prepare
 2 | learn counts | no command 'learn' | did you mean 'tokenizer learn'?
 2 | tokenizer trian a.txt | no command 'trian' | did you mean 'train'?
-2 | cache show recipe.toml | no command 'show' | choose from ls, rm
+2 | cache show recipe.toml | no command 'show' | choose from rm
 2 | --verison | no option --verison | did you mean '--version'?
 2 | prepare recipe.toml --dryrun | no option --dryrun | did you mean '--dry-run'?
 2 | prepare recipe.toml --workers 2 | no option --workers | see `nanotok prepare --help`
@@ -165,7 +165,6 @@ MISTAKES = """
 2 | inspect out --source wab | wab | there are web, chats
 2 | export out --to llmx | no layout 'llmx' | did you mean 'llmc'?
 2 | export out --to llmc:size=3 | 'llmc' has no option | there are
-2 | cache ls in | in has no counts | pass a recipe (.toml) or its work folder
 2 | cache rm nowhere.toml | cannot read the recipe | pass the path
 6 | gc locked | is in use by prepare on host elsewhere | wait
 6 | cache rm locked.toml --all | is in use by prepare on host elsewhere | wait

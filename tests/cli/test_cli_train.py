@@ -302,8 +302,8 @@ def job(job, tmp_path, run):
 
 @pytest.fixture
 def cache(succeed):
-    """Return a function that runs `nanotok cache` and returns its JSON line and its text."""
-    return partial(succeed, "cache")
+    """Return a function that runs `nanotok cache rm` and returns its JSON line and its text."""
+    return partial(succeed, "cache", "rm")
 
 
 @pytest.fixture
@@ -324,29 +324,15 @@ def change_one(tmp_path):
 
 def test_all_counts_of_a_run_are_in_use(job, cache, tmp_path):
     path, work = job
-    values, shown = cache("ls", path)
-    (web,) = values["sources"]
-    assert (web["slices"], web["texts"], web["in_use"], web["stale"]) == (10, 80, 10, 0)
-    assert web["text_bytes"] == sum(len(t.encode()) for n in (0, 1) for t in texts(40, seed=n))
-    assert web["bytes"] == sum(p.stat().st_size for p in work.rglob("*") if p.is_file())
-    assert web["distinct_spans"] > 0
-    assert values["total"] == {key: web[key] for key in web if key != "name"}
-    assert "web: 10 slices, 80 texts" in shown
-    assert "10 in use, 0 stale" in shown
-    assert cache("list", path) == (values, shown)
-    values, shown = cache("ls", path, "--set", f"output.work={tmp_path}/none")
-    assert (values["sources"], "total       0 slices" in shown) == ([], True)
-
-
-def test_a_folder_without_an_output_is_listed_without_use(job, cache):
-    _, work = job
-    for place in (str(work), f"{work}/counts", f"{work}/counts/"):
-        values, shown = cache("ls", place, "--files")
-        assert values["sources"][0]["slices"] == 10
-        assert values["sources"][0]["in_use"] is None
-        assert "stale" not in shown
-        assert len(values["files"]) == 10
-        assert {file["state"] for file in values["files"]} == {"kept"}
+    values, shown = cache(path, "--dry-run")
+    kept = values["kept"]
+    assert (kept["slices"], kept["texts"], values["removed"]["slices"]) == (10, 80, 0)
+    assert kept["text_bytes"] == sum(len(t.encode()) for n in (0, 1) for t in texts(40, seed=n))
+    assert kept["bytes"] == sum(p.stat().st_size for p in work.rglob("*") if p.is_file())
+    assert kept["distinct_spans"] > 0
+    assert "kept        10 slices, 80 texts" in shown
+    values, shown = cache(path, "--dry-run", "--set", f"output.work={tmp_path}/none")
+    assert (values["files"], "kept        0 slices" in shown) == ([], True)
 
 
 def test_counts_of_changed_inputs_and_other_caps_are_stale_and_only_they_are_removed(
@@ -355,18 +341,17 @@ def test_counts_of_changed_inputs_and_other_caps_are_stale_and_only_they_are_rem
     path, work = job
     old = set(contents(work))
     change_one(tmp_path)
-    values, _ = cache("ls", path, "--files")
-    stale = {file["name"] for file in values["files"] if file["state"] == "stale"}
-    assert values["total"]["stale"] == len(stale) == 5
-    assert all("shard_00001" in name for name in stale)
+    values, _ = cache(path, "--dry-run")
+    assert values["removed"]["slices"] == 5
+    assert all("shard_00001" in name for name in values["files"])
     counted(path, "--doc-cap", "40")  # same folder: ten more counts, all stale
     assert counted(path) == 5
     before = contents(work)
-    planned, shown = cache("rm", path, "--dry-run")
+    planned, shown = cache(path, "--dry-run")
     assert contents(work) == before
     assert (planned["status"], planned["removed"]["slices"]) == ("planned", 15)
     assert "would free  15 slices" in shown
-    values, shown = cache("rm", path)
+    values, shown = cache(path)
     assert (values["status"], values["kept"]["slices"]) == ("removed", 10)
     assert values["removed"] == planned["removed"]
     assert "removed     15 slices" in shown
@@ -374,7 +359,7 @@ def test_counts_of_changed_inputs_and_other_caps_are_stale_and_only_they_are_rem
     assert set(left) == set(before) - set(values["files"])
     assert all(before[name] == data for name, data in left.items())
     assert len(set(left) & old) == 10  # five sets of two files
-    assert cache("ls", path)[0]["total"]["stale"] == 0
+    assert cache(path, "--dry-run")[0]["files"] == []
     assert counted(path, "--vocab-size", "300") == 0
 
 
@@ -385,13 +370,10 @@ def test_removed_counts_are_computed_again(job, cache, counted, tmp_path):
     (work / "counts/web/.x.tmp").write_bytes(b"1")
     shard = tmp_path / "in/text/shard_00001.parquet"
     shard.write_bytes(b"")  # a plan is impossible, and not needed
-    values, _ = cache("rm", path, "--all")
+    values, _ = cache(path, "--all")
     assert values["removed"]["slices"] == 10
     assert {p.name for p in work.rglob("*") if p.is_file()} == {"part.arrow", ".x.tmp"}
     change_one(tmp_path)
-    listed, shown = cache("ls", path)
-    assert (listed["other"], listed["temporaries"]) == ({"files": 1, "bytes": 2}, 1)
-    assert "other       1 file, 2 bytes" in shown
     assert counted(path) > 0
 
 
@@ -410,17 +392,15 @@ def test_the_slice_that_max_chars_cuts_is_in_use_with_those_before_it(job, run, 
     other = ["--set", f"output.work={tmp_path}/cut", "--set", "limits.max_chars=4000"]
     assert run("train", path, *other)[0] == 0
     work = tmp_path / "cut"
-    values, _ = cache("ls", path, *other, "--files")
-    assert values["total"]["stale"] == 0
+    assert cache(path, "--dry-run", *other)[0]["files"] == []
+    names = {p.name for p in work.rglob("*.arrow")}
     assert run("train", path, *other[:3], "limits.max_chars=4001")[0] == 0  # another cut
-    assert cache("ls", path, *other)[0]["total"]["stale"] == 1
-    removed = cache("rm", path, *other)[0]
+    removed = cache(path, *other)[0]
     assert removed["removed"]["slices"] == 1
-    names = [file["name"] for file in values["files"]]
-    assert {p.name for p in work.rglob("*.arrow")} == {f"{n.split('/')[-1]}.arrow" for n in names}
+    assert {p.name for p in work.rglob("*.arrow")} == names
     # Counts of whole slices serve any max_chars; those of the cut slice are stale without it.
-    assert cache("ls", path, *other[:2])[0]["total"]["stale"] == 1
+    assert cache(path, "--dry-run", *other[:2])[0]["removed"]["slices"] == 1
     first = min(work.rglob("*-00000-*.json"))
     first.unlink()
-    after = cache("ls", path, *other)[0]["total"]
-    assert (after["without_record"], after["stale"]) == (1, 1)
+    after = cache(path, "--dry-run", *other)[0]
+    assert (after["kept"]["without_record"], after["removed"]["slices"]) == (1, 1)

@@ -228,31 +228,26 @@ def work(tmp_path, in_process):
     return tmp_path / "out-work"
 
 
-def test_sets_have_their_records_and_all_their_files_and_others_are_listed_separately(work):
-    found = cached_counts(str(work))
-    assert {each.source for each in found.counts} == {"web", "chats"}
-    assert [each.name for each in found.counts] == sorted(each.name for each in found.counts)
-    assert sum(each.number("texts") for each in found.counts if each.source == "web") == 80
-    files = {name: size for each in found.counts for name, size in each.files.items()}
+def test_sets_have_their_records_and_all_their_files_and_no_others(work):
+    found = cached_counts(Folder(str(work)))
+    assert [each.name for each in found] == sorted(each.name for each in found)
+    assert sum(each.number("texts") for each in found if "/web/" in each.name) == 80
+    files = {name: size for each in found for name, size in each.files.items()}
     assert files == {
         path.relative_to(work).as_posix(): path.stat().st_size
         for path in work.rglob("*")
         if path.is_file()
     }
     assert sum(name.endswith(".quarantine.jsonl") for name in files) == 1
-    assert (found.other, found.temporaries) == ({}, ())
     for name in ("merged/all.arrow", "counts/notes.txt", "counts/web/notes.txt"):
         (work / name).parent.mkdir(exist_ok=True)
         (work / name).write_bytes(b"12")
     (work / "counts/web/.a.arrow.host-1-2.tmp").write_bytes(b"1")
-    more = cached_counts(str(work))
-    assert more.counts == found.counts
-    assert more.other == {"counts/notes.txt": 2, "counts/web/notes.txt": 2, "merged/all.arrow": 2}
-    assert more.temporaries == ("counts/web/.a.arrow.host-1-2.tmp",)
+    assert cached_counts(Folder(str(work))) == found
 
 
 def test_an_incomplete_set_has_no_record(work):
-    sets = cached_counts(str(work)).counts[:4]
+    sets = cached_counts(Folder(str(work)))[:4]
     record, other_record, counts, other_counts = (
         work / f"{each.name}.{suffix}"
         for each, suffix in zip(sets, ("json", "json", "arrow", "arrow"), strict=True)
@@ -261,7 +256,7 @@ def test_an_incomplete_set_has_no_record(work):
     other_record.write_text("{")
     counts.write_bytes(counts.read_bytes()[:-1])
     other_counts.unlink()
-    found = cached_counts(str(work)).counts[:4]
+    found = cached_counts(Folder(str(work)))[:4]
     assert [each.name for each in found] == [each.name for each in sets]
     for each in found:
         assert each.record is None
@@ -270,8 +265,8 @@ def test_an_incomplete_set_has_no_record(work):
 
 
 def test_removal_deletes_the_record_first_and_keeps_other_sets(work, monkeypatch):
-    found = cached_counts(str(work))
-    chosen = next(each for each in found.counts if len(each.files) == 3)
+    found = cached_counts(Folder(str(work)))
+    chosen = next(each for each in found if len(each.files) == 3)
     removed = []
     remove = Folder.remove
 
@@ -280,19 +275,18 @@ def test_removal_deletes_the_record_first_and_keeps_other_sets(work, monkeypatch
         remove(self, name)
 
     monkeypatch.setattr(Folder, "remove", watched)
-    remove_counts(str(work), chosen)
+    remove_counts(Folder(str(work)), chosen)
     assert removed[0] == f"{chosen.name}.json"
     assert sorted(removed) == sorted(chosen.files)
-    assert cached_counts(str(work)).counts == tuple(each for each in found.counts if each != chosen)
+    assert cached_counts(Folder(str(work))) == [each for each in found if each != chosen]
 
 
 def test_remote_and_missing_work_folders_are_listed(tmp_path):
     folder = Folder(f"memory:///{uuid.uuid4().hex}")
-    for url in (str(tmp_path / "none"), folder.url):
-        found = cached_counts(url)
-        assert (found.counts, found.other, found.temporaries) == ((), {}, ())
+    for missing in (Folder(str(tmp_path / "none")), folder):
+        assert cached_counts(missing) == []
     folder.write_bytes("counts/web/a-00000-0123456789abcdef.arrow", b"12345")
-    (found,) = cached_counts(folder.url).counts
-    assert (found.source, found.num_bytes, found.record) == ("web", 5, None)
-    remove_counts(folder.url, found)
+    (found,) = cached_counts(folder)
+    assert (found.num_bytes, found.record) == (5, None)
+    remove_counts(folder, found)
     assert folder.list() == []

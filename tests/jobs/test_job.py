@@ -160,29 +160,25 @@ def test_another_vocabulary_merges_nothing_and_a_new_file_only_its_group(corpus,
     assert more["merge"][1] >= groups - 1
 
 
-def test_merged_files_and_sums_are_listed_and_stale_ones_removed(
-    corpus, out, merging, in_parts, capsys
-):
+def test_stale_merged_files_and_sums_are_removed(corpus, out, merging, in_parts, capsys):
     path = out.with_suffix(".toml")
     path.write_text(RECIPE.format(root=corpus, out=out))
 
-    def reported(command, *more):
-        sets = [f"--set={override}" for override in (*OVERRIDES, *more)]
-        assert main(["cache", command, str(path), *sets]) == 0
+    def reported(*more):
+        sets = [word if word == "--dry-run" else f"--set={word}" for word in (*OVERRIDES, *more)]
+        assert main(["cache", "rm", str(path), *sets]) == 0
         return json.loads(capsys.readouterr().out)
 
     num_parts = run(recipe(corpus, out, *OVERRIDES), train).stages["reduce"][0]
-    listed = reported("ls")
-    sums = [source for source in listed["sources"] if source["name"] == "all sources"]
-    assert [(source["merged"], source["stale"]) for source in sums] == [(num_parts, 0)]
-    merged = listed["total"]["merged"] - num_parts
+    listed = reported("--dry-run")
+    merged = listed["kept"]["merged"] - num_parts
     assert merged > 1
-    assert listed["total"]["stale"] == 0
-    removed = reported("rm", "tokenizer.min_count=3")["removed"]
+    assert listed["files"] == []
+    removed = reported("tokenizer.min_count=3")["removed"]
     assert (removed["slices"], removed["merged"]) == (0, num_parts)
     assert not list((out.with_name("out-work") / "reduced").rglob("*.*"))
     write_parquet(corpus / "text/shard_00000b.parquet", texts(8, seed=8))
-    removed = reported("rm")["removed"]
+    removed = reported()["removed"]
     assert (removed["slices"], removed["merged"]) == (0, merged)
     again = run(recipe(corpus, out, *OVERRIDES), train).stages
     assert (again["count"][0], again["merge"][1]) == (1, 0)
