@@ -8,7 +8,7 @@ from nanotok_ray.formats import EngineSummary
 from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job.changes import PlanChanges
 from nanotok_ray.job.conversations import ConversationSample
-from nanotok_ray.job.doctor.machine import Space
+from nanotok_ray.job.doctor.disk import Space
 from nanotok_ray.sources import SourceOverview
 from nanotok_ray.units import few, format_bytes, format_estimate, printable, quantity
 

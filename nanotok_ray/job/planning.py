@@ -12,7 +12,7 @@ from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SplitError
 from nanotok_ray.formats import PLAN_NAME, StageTime
 from nanotok_ray.job.conversations import sample_conversations
-from nanotok_ray.job.doctor.machine import space_for
+from nanotok_ray.job.doctor.disk import space_for
 from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
 from nanotok_ray.job.forecast import MIN_SECONDS, TEXT_STAGES
 from nanotok_ray.job.frozen_plan import freeze

@@ -11,10 +11,10 @@ import tokenizers
 
 from nanotok_ray.cli import main
 from nanotok_ray.errors import TokenizerError, how_to_install
-from nanotok_ray.job.doctor import machine, software
+from nanotok_ray.job.doctor import disk as machine, software
 from nanotok_ray.job.doctor.checks import libraries_of
 from nanotok_ray.job.doctor.folder import check_folder, clock_finding
-from nanotok_ray.job.doctor.machine import cpu_limit, memory_limit, memory_used
+from nanotok_ray.job.doctor.disk import cpu_limit, memory_limit, memory_used
 from nanotok_ray.job.doctor.ray_settings import (
     check_auth_mode,
     check_ray_address,

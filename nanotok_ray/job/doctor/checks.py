@@ -6,7 +6,7 @@ from contextlib import suppress
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.formats import local_path
 from nanotok_ray.job.doctor.folder import check_folder
-from nanotok_ray.job.doctor.machine import check_disk, check_machine, check_space
+from nanotok_ray.job.doctor.disk import check_disk, check_machine, check_space
 from nanotok_ray.job.doctor.ray_settings import check_ray_settings
 from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 from nanotok_ray.job.doctor.software import check_packages, check_software
