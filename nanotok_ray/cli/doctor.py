@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @command(
     examples="""
-nanotok doctor                      # this machine and its settings
+nanotok doctor                      # versions, and the settings of Ray
 nanotok doctor recipe.toml          # its folders, sources and tokenizer too
 nanotok doctor recipe.toml --set output.path=s3://bucket/out
 nanotok doctor /data/out s3://bucket/out
@@ -34,7 +34,7 @@ nanotok doctor recipe.toml --address auto    # and the library that encodes, on 
     help="Ray cluster (HOST:PORT or auto) or job server (http://HOST:PORT) to check.",
 )
 def doctor(arguments: Arguments) -> int:
-    """Check this machine, and the folders, sources and cluster of a job, before it runs.
+    """Check versions, and the folders, sources and cluster of a job, before it runs.
 
     Each check prints a line with ok, warn or fail, what was found, and what to do. The command
     writes, reads, lists and removes a small file in each folder. It creates folders that do not

@@ -39,8 +39,7 @@ for module in pkgutil.walk_packages(nanotok_ray.__path__, "nanotok_ray."):
         importlib.import_module(module.name)
 
 from nanotok_ray import Tokenizer
-from nanotok_ray.job.doctor.disk import check_disk, check_machine
-assert [check.status for check in check_machine()] != []
+from nanotok_ray.job.doctor.disk import check_disk
 assert check_disk(sys.argv[2]).name == "disk"
 Tokenizer.load(sys.argv[2] + "/tokenizer").save(sys.argv[2] + "/again")
 sys.argv = sys.argv[1:3]

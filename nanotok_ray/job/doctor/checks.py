@@ -5,11 +5,11 @@ from contextlib import suppress
 
 from nanotok_ray.errors import NanotokError
 from nanotok_ray.formats import local_path
+from nanotok_ray.job.doctor.disk import check_disk, check_space
 from nanotok_ray.job.doctor.folder import check_folder
-from nanotok_ray.job.doctor.disk import check_disk, check_machine, check_space
 from nanotok_ray.job.doctor.ray_settings import check_ray_settings
 from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
-from nanotok_ray.job.doctor.software import check_packages, check_software
+from nanotok_ray.job.doctor.software import check_core, check_ray
 from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
 from nanotok_ray.units import quantity
 
@@ -106,7 +106,7 @@ def run_checks(
     overrides: Sequence[str] = (),
     address: str | None = None,
 ) -> Iterator[CheckResult]:
-    """Check this machine, recipes and folders, and yield each result as it is made.
+    """Check versions, settings of Ray, recipes and folders; yield each result as it is made.
 
     Args:
         recipes: files of recipes, of which the folders are checked too.
@@ -114,9 +114,9 @@ def run_checks(
         overrides: keys and values that override those of the recipes, as KEY=VALUE.
         address: the cluster or job server; the caller makes its own checks.
     """
-    yield from check_software()
+    yield check_core()
+    yield check_ray()
     yield from check_ray_settings(address=address)
-    yield from check_machine()
     valid: list[Recipe] = []
     for path in recipes:
         finding, recipe = opened_recipe(path, overrides)
@@ -139,8 +139,6 @@ def apart(folders: Sequence[str]) -> list[str]:
 
 
 def _check_places(folders: Sequence[str], recipes: Sequence[Recipe]) -> Iterator[CheckResult]:
-    inputs = [path for recipe in recipes for source in recipe.sources for path in source.paths]
-    yield from check_packages([*folders, *inputs])
     unsafe = [recipe.output.path for recipe in recipes if recipe.output.unsafe_store]
     unsafe = apart([*unsafe, *(recipe.output.work for recipe in recipes)])  # it has no lease
     for folder in apart(folders):

@@ -1,18 +1,13 @@
-"""Checks of installed software: nanotok_ray and its core, Python, Ray, packages of stores.
-
-The checks read metadata of distributions; they import neither Ray nor the package of a store.
-"""
+"""Checks of the installed versions: nanotok_ray with its core, and Ray, which is not imported."""
 
 import os
 import platform
 import re
-import sys
-from collections.abc import Iterable, Iterator
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 
 import nanotok_ray
-from nanotok_ray.errors import TokenizerError, how_to_install
+from nanotok_ray.errors import TokenizerError
 from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 
 OLDEST_RAY = (2, 59)
@@ -23,24 +18,6 @@ OLDEST_SAFE_RAY = (2, 56)
 code.
 """
 
-OLDEST_PYTHON = (3, 10)
-
-PACKAGES = {
-    "s3": "s3fs",
-    "gcs": "gcsfs",
-    "azure": "adlfs",
-    "http": "aiohttp",
-    "hf": "huggingface_hub",
-}
-"""The package that each extra installs; a test compares them with pyproject.toml."""
-
-
-def check_software() -> Iterator[CheckResult]:
-    """Check the software that every job needs."""
-    yield check_python()
-    yield check_core()
-    yield check_ray()
-
 
 def versions() -> str:
     """Return a line with the installed versions, without importing Ray."""
@@ -50,15 +27,6 @@ def versions() -> str:
         core = "missing"
     version, ray = nanotok_ray.__version__, ray_version() or "missing"
     return f"nanotok_ray {version}, core {core}, Ray {ray}, Python {platform.python_version()}"
-
-
-def check_python() -> CheckResult:
-    """Check Python's version."""
-    text = f"{platform.python_version()} at {sys.executable}"
-    if sys.version_info[:2] < OLDEST_PYTHON:
-        minimum = ".".join(map(str, OLDEST_PYTHON))
-        return failure("Python", text, f"use Python {minimum} or newer")
-    return passed("Python", text)
 
 
 def core_build() -> str:
@@ -125,20 +93,3 @@ def check_ray() -> CheckResult:
         text = f"{version}, older than {minimum}, which this is tested with"
         return warning(name, text, advice)
     return passed(name, version)
-
-
-def check_packages(urls: Iterable[str]) -> Iterator[CheckResult]:
-    """Check that the packages for these URLs are installed."""
-    from nanotok_ray.storage import extra_for  # noqa: PLC0415 - imports numpy
-
-    extras = dict.fromkeys(filter(None, map(extra_for, urls)))
-    for extra in extras:
-        package = PACKAGES[extra]
-        if util.find_spec(package) is None:
-            yield failure(
-                f"package {package}",
-                "is not installed, and URLs given here need it",
-                how_to_install(extra),
-            )
-        else:
-            yield passed(f"package {package}", metadata.version(package))
