@@ -3,16 +3,21 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nanotok_ray.cli.display import Display
 from nanotok_ray.cli.options import overrides_of
-from nanotok_ray.cli.printing import INFRASTRUCTURE, INTERRUPTED, TERMINATED, Console
-from nanotok_ray.cluster.submit.following import FollowedJob, JobLog, ending_of, follow
-from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.shipping import JobCommand, check_id, ship, variables_of
-from nanotok_ray.cluster.submit.submission import Connection, JobState, Started, Submission, start
+from nanotok_ray.cli.printing import INTERRUPTED, TERMINATED
+from nanotok_ray.cluster.submit.following import Ending, JobLog, follow
+from nanotok_ray.cluster.submit.job_server import JobServer, Started, digest_of, start
+from nanotok_ray.cluster.submit.shipping import (
+    JobCommand,
+    Submission,
+    check_id,
+    ship,
+    variables_of,
+)
 from nanotok_ray.errors import CorruptOutputError, RecipeError
 from nanotok_ray.job.doctor.ray_settings import check_transport, host_and_port
 from nanotok_ray.job.summary import read_summary
@@ -79,91 +84,6 @@ class SubmitLines:
         self.message(message)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SubmittedJob:
-    """A job on a cluster."""
-
-    submission_id: str
-    job: str
-    """prepare, train or tokenize."""
-    submission: Submission
-    connection: Connection
-    lines: SubmitLines
-    console: Console
-
-    def follow(self, timeout: float | None) -> int:
-        """Follow the job for some seconds, print its result and return the exit code."""
-        jobs = self.connection.jobs
-        log = JobLog(lambda: jobs.log_of(self.submission_id), show=self.lines.show)
-        try:
-            followed = follow(self.connection, self.submission_id, log, timeout=timeout)
-        except KeyboardInterrupt:
-            self.lines.end(f"interrupted; {self._next_step('keeps running')}")
-            return self._result("interrupted", INTERRUPTED)
-        except Terminated:
-            self.lines.end(f"terminated; {self._next_step('keeps running')}")
-            return self._result("terminated", TERMINATED)
-        if followed.lost or followed.state is None:
-            return self._give_up(followed)
-        return self._end(followed.state, log)
-
-    def leave(self, state: JobState) -> int:
-        """Print the result without following the job."""
-        return self._result("submitted", 0, state)
-
-    def _give_up(self, followed: FollowedJob) -> int:
-        next_step = {
-            "timeout": self._next_step("keeps running"),
-            "gone": "the same command submits it again, and it resumes",
-        }.get(followed.lost, self._next_step("may still be running"))
-        self.lines.end(f"{followed.reason}; {next_step}")
-        return self._result(followed.lost, INFRASTRUCTURE, followed.state, error=followed.reason)
-
-    def _end(self, state: JobState, log: JobLog) -> int:
-        ending = ending_of(state, summary=log.summary, job=self.job, output=self.submission.output)
-        values = None if log.summary is None else log.summary.values
-        if ending.exit_code:
-            lines = [f"  | {line}" for line in log.last or state.message.splitlines()]
-        else:
-            lines = _summary_lines(values, self.submission.sources)
-        self.lines.end(ending.message, lines)
-        error = ending.message if ending.exit_code else ""
-        return self._result(ending.status, ending.exit_code, state, error=error, summary=values)
-
-    def _result(
-        self,
-        status: str,
-        code: int,
-        state: JobState | None = None,
-        *,
-        error: str = "",
-        summary: object = None,
-    ) -> int:
-        job_status = None if state is None else state.status
-        values = {"status": status, "submission_id": self.submission_id, "job_status": job_status}
-        others = {"error": error, "summary": summary}
-        self.console.result({**values, **{key: item for key, item in others.items() if item}})
-        return code
-
-    def _next_step(self, verb: str) -> str:
-        return (
-            f"the job {verb}. The same command follows it again; to stop it: "
-            f"ray job stop {self.submission_id} --address {self.connection.jobs.address}"
-        )
-
-
-def _summary_lines(values: object, sources: Sequence[str]) -> list[str]:
-    """Return the lines of a job's summary; none if the job has another version."""
-    with suppress(CorruptOutputError, ValueError):
-        summary = read_summary(values, name="the summary")
-        if (corpus := summary.corpus) is not None:  # as JSON the sources are sorted by name
-            order = sorted(corpus.sources, key=lambda name: sources.index(name.rpartition("/")[0]))
-            ordered = replace(corpus, sources={name: corpus.sources[name] for name in order})
-            summary = replace(summary, corpus=ordered)
-        return summary.text().splitlines()
-    return []
-
-
 FIRST_PATIENCE, PATIENCE = 20.0, 300.0
 """Seconds that a job server may be unreachable: less for one that has never answered, since its
 address may be wrong.
@@ -201,28 +121,79 @@ def run_submit(arguments: "Arguments") -> int:
     transport = check_transport(address)
     if transport is not None:
         console.note(f"{transport.found}; {transport.advice}")
-    display = Display(console.stream)
+    display, patience = Display(console.stream), arguments.patience
     lines = SubmitLines(display)
-    has_limit = arguments.patience is not None
-    connection = Connection(
-        jobs=RayJobs(address),
-        first_patience=arguments.patience if has_limit else FIRST_PATIENCE,
-        patience=arguments.patience if has_limit else PATIENCE,
+    server = JobServer(
+        address,
+        first_patience=FIRST_PATIENCE if patience is None else patience,
+        patience=PATIENCE if patience is None else patience,
         on_message=lines.message,
     )
-    started = start(connection, submission, arguments.submission_id)
+    started = start(server, submission, arguments.submission_id)
     display.print(_started_line(started, submission, address))
-    job = SubmittedJob(
-        submission_id=started.submission_id,
-        job=arguments.job,
-        submission=submission,
-        connection=connection,
-        lines=lines,
-        console=console,
+    if not arguments.no_wait:
+        return _follow(server, started.submission_id, submission, arguments, lines)
+    status = "PENDING" if started.was_there is None else started.was_there.status.value
+    console.result(_values("submitted", started.submission_id, status))
+    return 0
+
+
+def _follow(
+    server: JobServer,
+    submission_id: str,
+    submission: Submission,
+    arguments: "Arguments",
+    lines: SubmitLines,
+) -> int:
+    """Follow the job, print its result and return the exit code."""
+    log = JobLog(lines.show)
+    try:
+        ending = follow(server, submission_id, submission, log, timeout=arguments.timeout)
+    except KeyboardInterrupt:
+        ending = Ending(status="interrupted", exit_code=INTERRUPTED, message="interrupted")
+    except Terminated:
+        ending = Ending(status="terminated", exit_code=TERMINATED, message="terminated")
+    job, others = ending.job, dict[str, object]()
+    if ending.exit_code and ending.status not in {"interrupted", "terminated"}:
+        others["error"] = ending.message
+    if job is not None and job.status.is_terminal():
+        others |= {} if log.summary is None else {"summary": log.summary}
+        if ending.exit_code:
+            text = [f"  | {line}" for line in log.last or (job.message or "").splitlines()]
+        else:
+            text = _summary_lines(log.summary, submission.sources)
+        lines.end(ending.message, text)
+    else:
+        lines.end(f"{ending.message}; {_next_step(ending, submission_id, server.address)}")
+    status = None if job is None else job.status.value
+    arguments.console.result(_values(ending.status, submission_id, status) | others)
+    return ending.exit_code
+
+
+def _values(status: str, submission_id: str, job_status: str | None) -> dict[str, object]:
+    return {"status": status, "submission_id": submission_id, "job_status": job_status}
+
+
+def _summary_lines(values: object, sources: Sequence[str]) -> list[str]:
+    """Return the lines of a job's summary; none if the job has another version."""
+    with suppress(CorruptOutputError, ValueError):
+        summary = read_summary(values, name="the summary")
+        if (corpus := summary.corpus) is not None:  # as JSON the sources are sorted by name
+            order = sorted(corpus.sources, key=lambda name: sources.index(name.rpartition("/")[0]))
+            ordered = replace(corpus, sources={name: corpus.sources[name] for name in order})
+            summary = replace(summary, corpus=ordered)
+        return summary.text().splitlines()
+    return []
+
+
+def _next_step(ending: Ending, submission_id: str, address: str) -> str:
+    if ending.status == "gone":
+        return "the same command submits it again, and it resumes"
+    verb = "may still be running" if ending.status == "lost" else "keeps running"
+    return (
+        f"the job {verb}. The same command follows it again; to stop it: "
+        f"ray job stop {submission_id} --address {address}"
     )
-    if arguments.no_wait:
-        return job.leave(started.was_there or JobState(status="PENDING"))
-    return job.follow(arguments.timeout)
 
 
 def _submission(arguments: "Arguments") -> Submission:
@@ -274,11 +245,11 @@ def _started_line(started: Started, submission: Submission, address: str) -> str
     submission_id, was = started.submission_id, started.was_there
     if was is None:
         return f"submitted {submission_id} to {address}"
-    if was.digest not in {None, submission.digest}:
+    if digest_of(was) not in {None, submission.digest}:
         raise RecipeError(
             f"{submission_id} was submitted with another recipe or other arguments, and this "
-            f"job was not: its status is {was.status}; pass another --submission-id"
+            f"job was not: its status is {was.status.value}; pass another --submission-id"
         )
-    if was.has_ended:
+    if was.status.is_terminal():
         return f"{submission_id} has already run; to run it again, pass another --submission-id"
     return f"already submitted; following {submission_id}"

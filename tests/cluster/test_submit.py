@@ -2,7 +2,6 @@
 
 import io
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,18 +10,18 @@ from hypothesis import strategies as st
 from nanotok_ray.cli import main
 from nanotok_ray.cli.display import Display
 from nanotok_ray.cli.submit import MAX_NOTES, SubmitLines, address_of
-from nanotok_ray.cluster.submit.following import (
-    LAST_LINES,
-    MAX_NEW_LINES,
-    JobLog,
-    JobSummary,
-    ending_of,
+from nanotok_ray.cluster.submit.following import LAST_LINES, MAX_NEW_LINES, JobLog, ending_of
+from nanotok_ray.cluster.submit.shipping import (
+    JobCommand,
+    Submission,
+    check_id,
+    ship,
+    variables_of,
 )
-from nanotok_ray.cluster.submit.shipping import JobCommand, check_id, ship, variables_of
-from nanotok_ray.cluster.submit.submission import JobState
-from nanotok_ray.errors import RecipeError, RefusedError, UnreachableError
+from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.text import tomllib  # tomli on Python 3.10
 from nanotok_ray.storage import Folder
+from tests.support.job_server import job_details
 
 RECIPE = """
 [[source]]
@@ -136,12 +135,20 @@ def test_invalid_variables_and_ids_are_refused():
     assert check_id("web-2026.11.22_a") == "web-2026.11.22_a"
 
 
-DONE = JobSummary("done", None, {})
+DONE = {"status": "done"}
 
 
 def ending(status, *, code=None, summary=None, job="prepare", output="/nowhere/at/all"):
-    state = JobState(status=status, exit_code=code)
-    own = ending_of(state, summary=summary, job=job, output=output)
+    submission = Submission(
+        base_id="web",
+        entrypoint="",
+        files={},
+        variables={},
+        digest="",
+        output=output,
+        last_file=JobCommand(job=job).last_file(),
+    )
+    own = ending_of(job_details(status, exit_code=code), summary, submission)
     return own.status, own.exit_code
 
 
@@ -157,9 +164,9 @@ def test_a_success_without_its_last_file_is_a_failure(tmp_path, kind):
     assert ending("SUCCEEDED", summary=DONE, output=output) == ("unfinished", 4)
     Folder(output).write_bytes("manifest.json", b"{}")
     assert ending("SUCCEEDED", output=output) == ("done", 0)
-    unchanged = replace(DONE, status="unchanged")
+    unchanged = {"status": "unchanged"}
     assert ending("SUCCEEDED", summary=unchanged, output=output) == ("unchanged", 0)
-    moved = replace(DONE, output=str(tmp_path / "gone"))
+    moved = DONE | {"output": str(tmp_path / "gone")}
     assert ending("SUCCEEDED", summary=moved, output=output) == ("done", 0)
     assert ending("SUCCEEDED", job="train", summary=DONE, output=output) == ("unfinished", 4)
     Folder(output).write_bytes("tokenizer/tokenizer.txt", b"")
@@ -169,7 +176,7 @@ def test_a_success_without_its_last_file_is_a_failure(tmp_path, kind):
 @pytest.mark.parametrize("output", ["/nowhere/at/all", "nosuchstore://bucket/out"])
 def test_an_output_invisible_from_here_is_trusted_to_the_job(output):
     assert ending("SUCCEEDED", summary=DONE, output=output) == ("done", 0)
-    for summary in (None, replace(DONE, status="failed")):
+    for summary in (None, {"status": "failed"}):
         assert ending("SUCCEEDED", summary=summary, output=output) == ("unfinished", 4)
 
 
@@ -247,49 +254,38 @@ def test_notes_of_the_job_are_kept_up_to_a_limit(kind):
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\t", codec="utf-8")), max_size=40)
 
 
-def answers(*texts):
-    """Return a function that returns one text after the other, or raises it."""
-    left = list(texts)
-
-    def fetch():
-        text = left.pop(0)
-        if isinstance(text, Exception):
-            raise text
-        return text
-
-    return fetch
-
-
-@given(LINES, st.lists(st.integers(0, 200) | st.none(), max_size=20))
+@given(LINES, st.lists(st.integers(0, 200), max_size=20))
 def test_every_log_line_is_printed_once_in_order(lines, ends):
-    whole = "".join(f"{line}\n" for line in lines)
-    texts = [UnreachableError("no answer") if end is None else whole[:end] for end in ends]
-    log = JobLog(answers(*texts, whole))
-    reads = [log.read() for _ in range(len(texts) + 1)]
-    assert [read is None for read in reads] == [*(end is None for end in ends), False]
-    assert [line for read in reads for line in read or ()] == lines
+    whole, shown = "".join(f"{line}\n" for line in lines), []
+    log = JobLog(shown.append)
+    for text in (*(whole[:end] for end in ends), whole):
+        log.update(text)
+    assert shown == lines
     assert log.last == lines[-LAST_LINES:]
 
 
 @given(st.sampled_from(["{", "{}", "[1]", '{"status": 3}', "done", '{"status"', "{" * 100_000]))
 def test_only_an_object_with_a_status_is_a_summary(line):
-    log = JobLog(answers(f"{json.dumps({'status': 'done'})}\n{line}\n"))
-    log.read()
-    assert log.summary == JobSummary("done", None, {"status": "done"})
+    log = JobLog([].append)
+    log.update(f"{json.dumps({'status': 'done'})}\n{line}\n")
+    assert log.summary == {"status": "done"}
 
 
 def test_an_incomplete_last_line_is_printed():
-    texts = (UnreachableError("no log"), RefusedError("another token"), 'a\n{"status": "failed"}')
-    log = JobLog(answers(*texts))
-    assert (log.read(), log.read()) == (None, None)
+    shown = []
+    log = JobLog(shown.append)
     assert (log.last, log.summary) == ([], None)
-    assert log.read() == ["a"]
-    assert log.summary.values == {"status": "failed"}
+    log.update('a\n{"status": "failed"}')
+    assert shown == ["a"]
+    assert log.summary == {"status": "failed"}
     assert log.last == ["a", '{"status": "failed"}']
 
 
 def test_a_long_log_returns_its_newest_lines():
     lines = [f"count: {number}" for number in range(3 * MAX_NEW_LINES)]
-    log = JobLog(answers("\n".join(lines), "\n".join(lines) + "\n"))
-    assert log.read() == lines[:-1][-MAX_NEW_LINES:]
-    assert log.read() == lines[-1:]
+    shown = []
+    log = JobLog(shown.append)
+    log.update("\n".join(lines))
+    assert shown == lines[:-1][-MAX_NEW_LINES:]
+    log.update("\n".join(lines) + "\n")
+    assert shown[MAX_NEW_LINES:] == lines[-1:]

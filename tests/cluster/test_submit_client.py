@@ -13,14 +13,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
-from nanotok_ray.cluster.submit import following, ray_jobs, submission
-from nanotok_ray.cluster.submit.following import LAST_PAUSE, LAST_SECONDS, PAUSE, JobLog, follow
-from nanotok_ray.cluster.submit.ray_jobs import RayJobs
-from nanotok_ray.cluster.submit.submission import ENDED, Connection, JobState, Submission
+from nanotok_ray.cluster.submit import following, job_server
+from nanotok_ray.cluster.submit.following import LAST_PAUSE, LAST_SECONDS, JobLog, follow
+from nanotok_ray.cluster.submit.job_server import PAUSE, JobServer
+from nanotok_ray.cluster.submit.shipping import Submission
 from nanotok_ray.errors import RefusedError, UnreachableError
 from nanotok_ray.job.doctor.ray_settings import check_transport
 from nanotok_ray.job.summary import read_summary
-from tests.support.job_server import job_server
+from tests.support.job_server import job_details, serve_jobs
 
 SUBMISSION = Submission(
     base_id="web",
@@ -44,16 +44,19 @@ DONE = 'count: 1 of 1 slices\n{"status": "done"}\n'
 def server(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:9")  # Ray's client prefers this value
     monkeypatch.delenv("RAY_API_SERVER_ADDRESS", raising=False)
-    with job_server() as own:
+    with serve_jobs() as own:
         yield own
 
 
+def connected(server):
+    return JobServer(server.address, first_patience=0.0, patience=0.0, on_message=print)
+
+
 def test_a_job_is_started_once_with_only_its_recipe(server):
-    jobs = RayJobs(server.address)
-    assert jobs.states() == {}
-    assert jobs.state("web") is None
-    assert jobs.submit("web", SUBMISSION)
-    assert not jobs.submit("web", SUBMISSION)
+    started = job_server.start(connected(server), SUBMISSION, None)
+    assert (started.submission_id, started.was_there) == ("web", None)
+    again = job_server.start(connected(server), SUBMISSION, "web")
+    assert again.was_there.status == "PENDING"
     (request,) = server.submitted
     assert request["entrypoint"] == SUBMISSION.entrypoint
     assert request["runtime_env"]["env_vars"] == {"DATA": "/data"}
@@ -66,13 +69,17 @@ def test_a_job_is_started_once_with_only_its_recipe(server):
     assert "RAY_API_SERVER_ADDRESS" not in os.environ
 
 
+def list_jobs(client):
+    return client.list_jobs()
+
+
 @pytest.mark.parametrize("fault", ["close", "hang", "lost", 200, 404, 500, 502])
 def test_every_failed_response_raises_the_same_class_of_error(server, fault, monkeypatch):
-    monkeypatch.setattr(ray_jobs, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(job_server, "ANSWER_SECONDS", 0.3)
     for place in (0, 2):  # the first request, which opens the connection, and the following one
         server.script = [None] * place + [fault]
         with pytest.raises(UnreachableError, match=server.address) as raised:
-            RayJobs(server.address).states()
+            connected(server).ask_once(list_jobs)
         assert not isinstance(raised.value, RefusedError)
         assert "\n" not in str(raised.value)
         assert len(str(raised.value)) < 400
@@ -80,27 +87,23 @@ def test_every_failed_response_raises_the_same_class_of_error(server, fault, mon
 
 def test_a_wrong_token_and_a_bad_request_are_refused(server, monkeypatch):
     monkeypatch.delenv("RAY_AUTH_MODE")
-    advice = "export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN="
-    for status in (401, 403, 401):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 64)
+    refusal = r"the token \(from RAY_AUTH_TOKEN\): .*; export RAY_AUTH_MODE=token"
+    for status in (401, 403):
         server.script = [status]
-        with pytest.raises(RefusedError, match=advice):
-            RayJobs(server.address).states()
-        if status == 403:
-            monkeypatch.setenv("RAY_AUTH_MODE", "token")
-            monkeypatch.setenv("RAY_AUTH_TOKEN", "f" * 64)
-            advice = "the token of RAY_AUTH_TOKEN was used; `ray get-auth"
-    jobs = RayJobs(server.address)
-    jobs.state("web")
-    server.script = [None, None, 400]  # after requests for the package and its upload
+        with pytest.raises(RefusedError, match=refusal):
+            connected(server).ask(list_jobs)
+    # The job is refused after requests for the versions, the job, the package and its upload.
+    server.script = [None] * 5 + [400]
     with pytest.raises(RefusedError, match=r"refuses the job: .* trouble"):
-        jobs.submit("web", SUBMISSION)
+        job_server.start(connected(server), SUBMISSION, "web")
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Remove the pauses between requests."""
-    monkeypatch.setattr(submission, "START_PAUSE", 0.001)
-    for name in ("FIRST_PAUSES", "PAUSE", "LAST_PAUSE"):
+    monkeypatch.setattr(job_server, "PAUSE", 0.001)
+    for name in ("PAUSE", "LAST_PAUSE"):
         monkeypatch.setattr(following, name, 0.001)
 
 
@@ -257,7 +260,8 @@ def test_another_recipe_with_the_same_id_is_refused(server, submit, status):
 
 
 AWAY, UNKNOWN = "away", "unknown"
-OWN_END = st.sampled_from(sorted(ENDED))
+ENDED = ("FAILED", "STOPPED", "SUCCEEDED")
+OWN_END = st.sampled_from(ENDED)
 
 
 @dataclass
@@ -281,45 +285,65 @@ class FakeLog:
 
     def fetch(self):
         if self.faults and self.faults.pop(0):
-            raise UnreachableError("no log")
+            raise ConnectionError("no log")
         return "".join(f"{line}\n" for line in self.lines)
 
 
 @dataclass
-class ScriptedJobs:
+class ScriptedClient:
     """Returns the states of a job from a script, one per request; the last one forever."""
 
     script: list
     log: FakeLog
     asked: int = 0
 
-    def state(self, submission_id):
+    def get_job_logs(self, submission_id):
+        assert submission_id == "web"
+        return self.log.fetch()
+
+    def get_job_info(self, submission_id):
         assert submission_id == "web"
         word = self.script[min(self.asked, len(self.script) - 1)]
         self.asked += 1
         if word == AWAY:
-            raise UnreachableError("no answer")
+            raise ConnectionError("no answer")
         if word == UNKNOWN:
-            return None
+            raise RuntimeError(f"Request failed with {UNKNOWN_ID}")
         self.log.lines.append(f"line {self.asked}")
         if word in ENDED:
             self.log.lines.append("the last line")
-        return JobState(status=word, exit_code=3 if word == "FAILED" else None)
+        return job_details(word, exit_code=3 if word == "FAILED" else None)
+
+
+@dataclass
+class Followed:
+    """The ending of a job, and what was asked and shown until then."""
+
+    ending: following.Ending
+    server: JobServer
+    asked: int
+    reported: list
+    shown: list
+
+    @property
+    def status(self):
+        return self.ending.job.status.value if self.ending.job else None
 
 
 def followed_job(script, *, patience=300.0, timeout=None, faults=()):
-    log, reported, shown, clock = FakeLog(faults=[*faults]), [], [], FakeClock()
-    jobs = ScriptedJobs(script, log)
-    connection = Connection(
-        jobs=jobs,
+    reported, shown = [], []
+    client = ScriptedClient(script, FakeLog(faults=[*faults]))
+    server = JobServer(
+        "http://head",
         first_patience=patience,
         patience=patience,
-        clock=clock,
-        answered_at=0.0,
         on_message=reported.append,
+        connect=lambda _: client,
+        clock=FakeClock(),
     )
-    job_log = JobLog(log.fetch, show=shown.append, clock=clock)
-    return connection, follow(connection, "web", job_log, timeout=timeout), reported, shown
+    server.ask(lambda _: None)  # it has answered once
+    ending = follow(server, "web", SUBMISSION, JobLog(shown.append), timeout=timeout)
+    return Followed(ending, server, client.asked, reported, shown)
 
 
 @given(
@@ -338,57 +362,62 @@ def test_the_end_is_reported_after_outages_shorter_than_the_patience(words, end,
     faults[
         len(heard) - 1 + int(LAST_SECONDS / LAST_PAUSE) :
     ] = []  # the last lines can be read in time
-    _, followed, _, shown = followed_job([*words, end], patience=longest + 1, faults=faults)
-    assert followed.lost == ""
-    assert followed.state.status == end
-    assert followed.state.exit_code == (3 if end == "FAILED" else None)
-    assert shown == [*(f"line {n}" for n in heard), "the last line"]
+    followed = followed_job([*words, end], patience=longest + 1, faults=faults)
+    assert followed.status == end
+    assert followed.ending.exit_code == {"FAILED": 3, "STOPPED": 7, "SUCCEEDED": 4}[end]
+    assert followed.shown == [*(f"line {n}" for n in heard), "the last line"]
 
 
 @given(st.lists(st.sampled_from(["PENDING", "RUNNING"]), max_size=30), st.floats(0, 1000))
 def test_a_lost_server_is_given_up_exactly_when_the_patience_ends(words, patience):
-    connection, followed, reported, _ = followed_job([*words, AWAY], patience=patience)
-    assert followed.lost == "lost"
-    assert (followed.state.status if followed.state else None) == (words[-1] if words else None)
-    silent = connection.clock.now() - connection.answered_at
+    followed = followed_job([*words, AWAY], patience=patience)
+    assert (followed.ending.status, followed.ending.exit_code) == ("lost", 5)
+    assert followed.status == (words[-1] if words else None)
+    silent = followed.server.clock.now() - followed.server.answered_at
     assert patience <= silent <= patience + 2 * PAUSE
-    assert len(reported) <= 1
+    assert len(followed.reported) <= 1
 
 
 @given(st.lists(st.sampled_from(["PENDING", "RUNNING", AWAY]), max_size=30))
 def test_an_unknown_job_is_given_up_after_two_answers(words):
-    connection, followed, reported, _ = followed_job([*words, UNKNOWN], patience=3000.0)
-    assert followed.lost == "gone"
-    assert followed.state is None
-    assert connection.jobs.asked == len(words) + 2
-    assert reported.count("the job server answers again") == sum(
+    followed = followed_job([*words, UNKNOWN], patience=3000.0)
+    assert (followed.ending.status, followed.ending.exit_code) == ("gone", 5)
+    assert followed.status is None
+    assert followed.asked == len(words) + 2
+    assert followed.reported.count("the job server answers again") == sum(
         word == AWAY != after for word, after in itertools.pairwise([*words, UNKNOWN])
     )
 
 
 @given(st.floats(0, 500), st.sampled_from(["PENDING", "RUNNING", AWAY]))
 def test_the_time_limit_ends_following_with_a_message(timeout, word):
-    connection, followed, _, _ = followed_job([word], patience=1e9, timeout=timeout)
-    assert followed.lost == "timeout"
-    assert "--timeout" in followed.reason
-    assert connection.clock.now() == pytest.approx(timeout)
+    followed = followed_job([word], patience=1e9, timeout=timeout)
+    assert (followed.ending.status, followed.ending.exit_code) == ("timeout", 5)
+    assert "--timeout" in followed.ending.message
+    assert followed.server.clock.now() == pytest.approx(timeout)
 
 
 def test_an_unreadable_log_loses_only_its_last_seconds():
-    connection, followed, reported, shown = followed_job(["FAILED"], faults=[True] * 1000)
-    assert (followed.state.status, followed.lost) == ("FAILED", "")
-    assert LAST_SECONDS <= connection.clock.now() <= LAST_SECONDS + LAST_PAUSE
-    assert (reported, shown) == ([], [])
+    followed = followed_job(["FAILED"], faults=[True] * 1000)
+    assert (followed.status, followed.ending.exit_code) == ("FAILED", 3)
+    assert LAST_SECONDS <= followed.server.clock.now() <= LAST_SECONDS + LAST_PAUSE
+    assert (followed.reported, followed.shown) == ([], [])
 
 
 def test_an_outage_and_its_end_are_each_reported_once():
-    _, _, reported, _ = followed_job(["RUNNING", AWAY, AWAY, "RUNNING", AWAY, UNKNOWN, "SUCCEEDED"])
-    once = ["no answer", "the job server answers again"]
-    assert [each.partition(";")[0] for each in reported] == once * 2
+    script = ["RUNNING", AWAY, AWAY, "RUNNING", AWAY, UNKNOWN, "SUCCEEDED"]
+    once = [
+        "no answer from the job server at http://head: no answer",
+        "the job server answers again",
+    ]
+    assert [each.partition(";")[0] for each in followed_job(script).reported] == once * 2
+
+
+UNKNOWN_ID, TAKEN_ID = "status code 404: no job.", "status code 500: it already exists."
 
 
 @dataclass
-class FakeServer:
+class FakeClient:
     """Jobs by id. Each answer can be lost before or after the request was executed."""
 
     faults: list
@@ -400,64 +429,68 @@ class FakeServer:
     def _ask(self, action):
         fault = self.faults.pop(0) if self.faults else None
         if fault == "before":
-            raise UnreachableError("refused")
+            raise ConnectionError("refused")
         result = action()
         if fault == "after":
-            raise UnreachableError("the answer got lost")
+            raise ConnectionError("the answer got lost")
+        if result in (UNKNOWN_ID, TAKEN_ID):
+            raise RuntimeError(f"Request failed with {result}")
         return result
 
-    def states(self):
-        return self._ask(lambda: dict(self.jobs))
+    def list_jobs(self):
+        return self._ask(lambda: list(self.jobs.values()))
 
-    def state(self, submission_id):
-        return self._ask(lambda: self.jobs.get(submission_id))
+    def get_job_info(self, submission_id):
+        return self._ask(lambda: self.jobs.get(submission_id, UNKNOWN_ID))
 
-    def submit(self, submission_id, submission):
-        assert submission is SUBMISSION
+    def submit_job(self, *, submission_id, **request):
+        assert request["entrypoint"] == SUBMISSION.entrypoint
         return self._ask(lambda: self._start(submission_id))
 
     def _start(self, submission_id):
         if submission_id in self.jobs:
-            return False
-        self.jobs[submission_id] = JobState(status=self.begins_as)
+            return TAKEN_ID
+        self.jobs[submission_id] = job_details(self.begins_as, submission_id=submission_id)
         self.started.append(submission_id)
-        return True
+        return None
 
 
-def start(server, *, chosen_id=None, patience=1e6):
+def start(client, *, chosen_id=None, patience=1e6):
     reported = []
-    connection = Connection(
-        jobs=server,
+    server = JobServer(
+        "http://head",
         first_patience=patience,
         patience=0.0,
-        clock=FakeClock(),
         on_message=reported.append,
+        connect=lambda _: client,
+        clock=FakeClock(),
     )
-    return submission.start(connection, SUBMISSION, chosen_id), reported
+    return job_server.start(server, SUBMISSION, chosen_id), reported
 
 
-STATES = st.builds(lambda status: JobState(status=status), st.sampled_from([*ENDED, "RUNNING"]))
+STATUSES = st.sampled_from([*ENDED, "RUNNING"])
 IDS = st.sampled_from(["web", "web-2", "web-3", "web-9", "web-x", "other", "web-02", "web-1"])
 FAULTS = st.lists(st.sampled_from(["before", "after", None]), max_size=12)
 
 
 @given(
     FAULTS,
-    st.dictionaries(IDS, STATES),
+    st.dictionaries(IDS, STATUSES),
     st.sampled_from([None, "web-9", "today"]),
     st.sampled_from(["PENDING", "FAILED"]),
 )
 @example(["after", "after", None], {}, None, "PENDING")
 @example([None, "after", None], {}, None, "FAILED")
 def test_one_command_starts_at_most_one_job_and_follows_a_running_one(
-    faults, jobs, chosen_id, begins_as
+    faults, statuses, chosen_id, begins_as
 ):
-    server = FakeServer(list(faults), dict(jobs), begins_as=begins_as)
+    jobs = {name: job_details(status, submission_id=name) for name, status in statuses.items()}
+    server = FakeClient(list(faults), dict(jobs), begins_as=begins_as)
     started, reported = start(server, chosen_id=chosen_id)
     own = started.submission_id
     if chosen_id is None:
         own_ids = {"web", "web-2", "web-3", "web-9"}
-        running = {each for each in own_ids & jobs.keys() if not jobs[each].has_ended}
+        running = {each for each in own_ids & jobs.keys() if not jobs[each].status.is_terminal()}
         assert own in running if running else own not in jobs
         assert server.started == ([] if running else [own])
     else:
@@ -468,24 +501,24 @@ def test_one_command_starts_at_most_one_job_and_follows_a_running_one(
 
 
 def test_the_loser_of_a_creation_race_follows_the_winner():
-    server = FakeServer([], {"web": JobState(status="RUNNING")})
-    server.states = dict  # the list was empty, and then another client was first
+    server = FakeClient([], {"web": job_details("RUNNING")})
+    server.list_jobs = list  # the list was empty, and then another client was first
     started, _ = start(server)
     assert started.submission_id == "web"
-    assert started.was_there is not None
+    assert started.was_there.status == "RUNNING"
     assert server.started == []
 
 
-@pytest.mark.parametrize("error", [UnreachableError("refused"), RefusedError("token")])
+@pytest.mark.parametrize("error", [ConnectionError("refused"), RefusedError("token")])
 def test_an_absent_server_is_given_up_and_a_wrong_token_fails_at_once(error):
-    asked, server = [], FakeServer([])
+    asked, server = [], FakeClient([])
 
     def refuse():
         asked.append(1)
         raise error
 
-    server.states = refuse
-    with pytest.raises(type(error), match=str(error)):
+    server.list_jobs = refuse
+    with pytest.raises(UnreachableError, match=str(error)):
         start(server, patience=20)
     assert (len(asked) == 1) == isinstance(error, RefusedError)
     assert server.started == []

@@ -6,6 +6,19 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+def job_details(status, *, exit_code=None, submission_id="web"):
+    """Return a job as Ray's client returns it."""
+    from ray.job_submission import JobDetails, JobStatus, JobType  # noqa: PLC0415 - slow to import
+
+    return JobDetails(
+        type=JobType.SUBMISSION,
+        submission_id=submission_id,
+        status=JobStatus(status),
+        entrypoint="",
+        driver_exit_code=exit_code,
+    )
+
+
 class JobServer:
     """Jobs by id, as the server's JSON; `script` has the fault of each next request."""
 
@@ -62,7 +75,7 @@ class JobServer:
 
 
 @contextmanager
-def job_server():
+def serve_jobs():
     """Serve on a free port of this machine."""
     server = JobServer()
 

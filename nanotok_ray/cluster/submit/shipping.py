@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nanotok_ray.cluster.submit.submission import Submission
 from nanotok_ray.errors import RecipeError
+from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER
 from nanotok_ray.recipe import Recipe, build_recipe
 from nanotok_ray.recipe.text import (
     absolute_path,
@@ -24,6 +24,7 @@ from nanotok_ray.recipe.text import (
     read_recipe,
     tables_of,
 )
+from nanotok_ray.tokenizer import READABLE_NAME
 from nanotok_ray.units import is_secret
 
 MODULES = {
@@ -39,6 +40,32 @@ _VARIABLE = re.compile(r"\$?\$\{([A-Za-z_][A-Za-z0-9_]*)")
 
 Tables = dict[str, Any]
 """The tables of a recipe in TOML."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submission:
+    """A recipe that is ready for submission."""
+
+    base_id: str
+    """Identifies the values below: the id of the first attempt; later attempts append `-2`, `-3`,
+    ...
+    """
+    entrypoint: str
+    """The command of the driver, for a shell."""
+    files: Mapping[str, bytes]
+    """All files of the working directory: only the recipe."""
+    variables: Mapping[str, str]
+    """Environment of the job."""
+    digest: str
+    """Hash of the values above and of the output, in hex."""
+    output: str = ""
+    """The folder of the output: a path or URL."""
+    last_file: str = MANIFEST_NAME
+    """The name of the file in the output that the job writes last."""
+    sources: tuple[str, ...] = ()
+    """The names of the sources in the order of the recipe."""
+    notes: tuple[str, ...] = ()
+    """Values that can have another meaning on the cluster."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +85,10 @@ class JobCommand:
         """Return the overrides with that of `also`."""
         sizes = [] if self.also is None else [f"tokenizer.also={json.dumps(self.also.split(','))}"]
         return [*self.overrides, *sizes]
+
+    def last_file(self) -> str:
+        """Return the name of the file in the output that the job writes last."""
+        return f"{TOKENIZER_FOLDER}/{READABLE_NAME}" if self.job == "train" else MANIFEST_NAME
 
     def entrypoint(self, recipe: str) -> str:
         """Return the command for a shell."""
@@ -96,6 +127,7 @@ def ship(
         variables=dict(variables),
         digest=digest,
         output=recipe.output.path,
+        last_file=command.last_file(),
         sources=tuple(source.name for source in recipe.sources),
         notes=tuple(_notes(tables, variables, environment)),
     )
