@@ -13,7 +13,8 @@ from pathlib import Path
 
 from nanotok_ray.cluster.node_check import MAX_NODES, ask
 from nanotok_ray.cluster.nodes import RayNode, alive_nodes
-from nanotok_ray.cluster.session import ACCESS, NOT_JOINED, first_line, joining_problem
+from nanotok_ray.cluster.session import NOT_JOINED, first_line, joining_problem
+from nanotok_ray.errors import UnreachableError
 from nanotok_ray.job.doctor.ray_settings import (
     NO_CLUSTER,
     NO_SERVER,
@@ -41,19 +42,18 @@ def check_address(address: str, *, libraries: Sequence[str] = ()) -> Iterator[Ch
 
 
 def _check_job_server(address: str) -> Iterator[CheckResult]:
-    from ray.job_submission import JobSubmissionClient  # noqa: PLC0415 - slow to import
+    from nanotok_ray.cluster.submit.job_server import JobServer  # noqa: PLC0415 - imports Ray
 
     name = "job server"
     finding = check_transport(address)
     if finding is not None:
         yield finding
+    server = JobServer(address, first_patience=0.0, patience=0.0, on_message=lambda _: None)
     try:
-        client = JobSubmissionClient(address)
-        jobs = client.list_jobs()
-        theirs = _version_of(client)
-    except Exception as error:  # Ray raises many classes of errors, also for authentication
-        text = f"{address}: {first_line(error)}"
-        yield failure(name, text, _advice(error))
+        jobs = server.ask_once(lambda client: client.list_jobs())
+        theirs = server.ask_once(_version_of)
+    except UnreachableError as error:
+        yield failure(name, str(error))
         return
     text = f"{address} answers, with {quantity(len(jobs), 'job')}"
     nodes = "its nodes are not checked: run `nanotok doctor --address auto` on one of them"
@@ -83,13 +83,6 @@ def versions_finding(name: str, theirs: str | None) -> CheckResult:
             "install one version everywhere: a driver can only join a cluster of its own version",
         )
     return passed(name, f"{theirs}, as here")
-
-
-def _advice(error: Exception) -> str:
-    text = str(error).lower()
-    if "token" in text or "401" in text or "403" in text or "auth" in text:
-        return ACCESS
-    return "check that it is Ray's dashboard (8265), with ray[default] installed there"
 
 
 def _check_cluster(address: str, libraries: Sequence[str]) -> Iterator[CheckResult]:

@@ -282,7 +282,7 @@ def test_a_job_server_is_checked_with_a_right_and_a_wrong_token(head):
     assert checks["job server's Ray"]["found"].endswith("as here")
     code, checks = doctor(address, environment | {"RAY_AUTH_TOKEN": "f" * 64}, until="job server")
     assert (code, checks["job server"]["status"]) == (5, "fail")
-    assert "RAY_AUTH_MODE=token" in checks["job server"]["advice"]
+    assert "export RAY_AUTH_MODE=token" in checks["job server"]["found"]
     assert "Invalid authentication token" in checks["job server"]["found"]
     assert "\n" not in checks["job server"]["found"]
 

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nanotok_ray.cli import main
+from nanotok_ray.cluster.cluster_check import check_address
 from nanotok_ray.cluster.submit import following, job_server
 from nanotok_ray.cluster.submit.following import LAST_PAUSE, LAST_SECONDS, JobLog, follow
 from nanotok_ray.cluster.submit.job_server import PAUSE, JobServer
@@ -97,6 +98,17 @@ def test_a_wrong_token_and_a_bad_request_are_refused(server, monkeypatch):
     server.script = [None] * 5 + [400]
     with pytest.raises(RefusedError, match=r"refuses the job: .* trouble"):
         job_server.start(connected(server), SUBMISSION, "web")
+
+
+def test_the_doctor_asks_the_job_server_of_its_address(server):
+    server.add("web", "RUNNING")
+    reported = {each.name: each for each in check_address(server.address)}
+    assert reported["job server"].status == "ok"
+    assert f"{server.address} answers, with 2 jobs" in reported["job server"].found
+    server.script = [401]
+    (refused,) = check_address(server.address)
+    assert refused.status == "fail"
+    assert "export RAY_AUTH_MODE=token" in refused.found
 
 
 @pytest.fixture
