@@ -143,8 +143,7 @@ def _require_libraries(
 
 
 def _unfit_message(problems: Sequence[str], nodes: int, *, advice: str) -> str:
-    head = f"{len(problems)} of {nodes} nodes cannot run this job; {advice}"
-    return "\n".join([head, *_listed(problems)])
+    return _message(f"{len(problems)} of {nodes} nodes cannot run this job; {advice}", problems)
 
 
 def _of_probe(probe: Probe, number: int, answers: Answers) -> list[str]:
@@ -165,27 +164,25 @@ def _of_other(number: int, answers: Answers) -> list[str]:
 
 
 def _folder_message(probe: Probe, problems: Sequence[str], nodes: int) -> str:
-    if not problems:
-        return ""
-    head = (
+    return _message(
         f"{probe.folder} is not one folder for all nodes: {len(problems)} of {nodes} nodes do not "
-        f"see files written here, or their files are not seen here; {what_to_do(probe.folder)}"
+        f"see files written here, or their files are not seen here; {what_to_do(probe.folder)}",
+        problems,
     )
-    return "\n".join([head, *_listed(problems)])
 
 
 def _source_message(source: SharedSource, problems: Sequence[str], nodes: int) -> str:
+    return _message(
+        f"source {source.name!r} cannot be read on {len(problems)} of {nodes} nodes; "
+        f"{what_to_do(source.files[0].url)}",
+        problems,
+    )
+
+
+def _message(head: str, problems: Sequence[str]) -> str:
+    """Return a message with a line for each problem, up to a limit; none without a problem."""
     if not problems:
         return ""
-    head = (
-        f"source {source.name!r} cannot be read on {len(problems)} of {nodes} nodes; "
-        f"{what_to_do(source.files[0].url)}"
-    )
-    return "\n".join([head, *_listed(problems)])
-
-
-def _listed(problems: Sequence[str]) -> list[str]:
-    """Return a line for each problem, up to a limit."""
     more = len(problems) - MAX_NODES
-    lines = [f"  {problem}" for problem in problems[:MAX_NODES]]
-    return lines + ([f"  and {more} more nodes"] if more > 0 else [])
+    lines = [head, *(f"  {problem}" for problem in problems[:MAX_NODES])]
+    return "\n".join(lines + ([f"  and {more} more nodes"] if more > 0 else []))
