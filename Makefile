@@ -102,11 +102,10 @@ format: $(INSTALLED)  ## Format all sources
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml
 
 bench: build $(DEMO)/corpus/.made  ## Run short benchmarks on the demo's corpus; CONTRIBUTING.md describes real ones
-	$(BIN)/python benchmarks/parity.py --vocab-size 8192 $(DEMO)/corpus/docs/*.parquet $(DEMO)/corpus/code/*.parquet
 	$(BIN)/python benchmarks/learn.py --quick --corpus 'demo:$(DEMO)/corpus/docs/*.parquet,$(DEMO)/corpus/code/*.parquet'
 	$(BIN)/python benchmarks/superwords.py --vocab-size 4096 --corpus 'demo:$(DEMO)/corpus/docs/*.parquet,$(DEMO)/corpus/code/*.parquet'
 	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --repeats 3 --corpus $(DEMO_TIMED)
-	$(BIN)/python benchmarks/spans.py --vocab-size 8192 --repeats 1 --inputs 50 --largest 1048576 --learn $(DEMO)/corpus/docs/*.parquet
+	$(BIN)/python benchmarks/spans.py --vocab-size 8192 --repeats 1 --inputs 50 --largest 1048576 --learn '$(DEMO)/corpus/docs/*.parquet'
 	$(BIN)/python benchmarks/memory.py --vocab-size 8192 --bytes 100000000 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/job.py --short --vocab-size 8192 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/count_job.py --bytes 20000000 --slice-bytes 1000000 --repeats 1 --tiny 100 --corpus '$(abspath $(DEMO))/corpus/docs/*.parquet'

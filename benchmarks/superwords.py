@@ -6,11 +6,9 @@ Of each corpus, every tenth document is held out, and tokenizers are learned fro
 ordinary one, and one whose last fifth (see --from) can have several words. Printed are bytes per
 token of the held-out text, the share of tokens of several words, seconds of CPU of one thread for
 each part of learning, the size of the segments (four bytes an id), the cut (`min_merge_count`), and
-the peak memory of the learner above its input. The ids of some documents must be tiktoken's. The
-last line of stdout is one JSON document, which --save appends to results/superwords.jsonl.
+the peak memory of the learner above its input. The ids of some documents must be tiktoken's.
 """
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-import resident
-from about import about, finish
-from corpus import read_texts
-from learn_corpus import Corpus, parse_corpus
+from corpora import FORM, Corpus, corpus, read_texts
+from frame import Rows, finish, parser, peak, reset_peak, run, show
 from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS, SpanCounts
 from nanotok_ray.documents import Documents
@@ -66,47 +62,50 @@ class Clock:
 
 def main() -> None:
     """Measure each corpus with each size."""
-    options = parse()
-    row = about("superwords", [corpus.name for corpus in options.corpus])
-    start = options.start
-    rows = [row for each in options.corpus for row in measured(each, options.vocab_size, start)]
-    finish(row | {"from": start, "rows": rows}, save=options.save)
+    command = parser(__doc__)
+    command.add_argument("--corpus", action="append", type=corpus, required=True, metavar=FORM)
+    command.add_argument("--vocab-size", type=int, nargs="+", default=[32768, 65536])
+    command.add_argument(
+        "--from", dest="start", type=float, default=0.8, help="share of the ids of words alone"
+    )
+    options = command.parse_args()
+    sizes, start = options.vocab_size, options.start
+    rows = [row for each in options.corpus for row in measured(each, sizes, start)]
+    names = [each.name for each in options.corpus]
+    finish("superwords", names, {"from": start, "rows": rows}, save=options.save)
 
 
-def measured(corpus: Corpus, sizes: Sequence[int], start: float) -> list[Row]:
+def measured(own: Corpus, sizes: Sequence[int], start: float) -> Rows:
     """Print and return a row for each size; `start` is the share of ids of words alone."""
-    texts = read_texts(corpus.files)
+    texts = read_texts(own.learn)
     held_out = Documents.from_strings(texts[HELD_OUT - 1 :: HELD_OUT])
     del texts[HELD_OUT - 1 :: HELD_OUT]
     documents = Documents.from_strings(texts)
-    print(
-        f"{corpus.name}: learned from {documents.num_bytes:,} bytes, "
-        f"{held_out.num_bytes:,} held out"
-    )
     counts, clock = SpanCounts(pattern=FIRST, num_threads=1), Clock({})
     clock.time("count", counts.update, texts)
     del texts
     rows = []
     for size in sizes:
-        own = Clock(dict(clock.seconds))
+        parts = Clock(dict(clock.seconds))
         settings = TrainSettings(vocab_size=size, pattern=counts.pattern, special_tokens=())
-        ordinary = own.time("ordinary", first_stage, counts, settings)
+        ordinary = parts.time("ordinary", first_stage, counts, settings)
         words = replace(settings, vocab_size=int(start * size))
-        first = own.time("first", first_stage, counts, words)
-        learned, facts = second_stage(documents, first, settings, own)
+        first = parts.time("first", first_stage, counts, words)
+        learned, facts = second_stage(documents, first, settings, parts)
         check(learned.tokenizer, held_out)
         row = {
-            "corpus": corpus.name,
+            "corpus": own.name,
             "vocab_size": size,
             "text_bytes": documents.num_bytes,
             "held_out_bytes": held_out.num_bytes,
             "ordinary": encoded(ordinary.tokenizer, held_out),
             "superword": encoded(learned.tokenizer, held_out),
-            "seconds": {part: round(value, 2) for part, value in own.seconds.items()},
+            "seconds": {part: round(value, 2) for part, value in parts.seconds.items()},
             **facts,
         }
-        show(row)
-        rows.append(row)
+        rows.append(show("superwords", row))
+        for kind in ("ordinary", "superword", "seconds"):
+            show(f"  {kind}", row[kind])
     return rows
 
 
@@ -134,7 +133,7 @@ def second_stage(
     while True:
         least, keys = frequent_pairs(pairs, number)
         segments = clock.time("segments", recounted, keys)
-        before, tries = resident.reset_peak(), tries + 1
+        before, tries = reset_peak(), tries + 1
         rules = SuperwordRules(
             first=first, pattern=SECOND, max_words=4, forbidden=b": ", min_merge_count=least
         )
@@ -152,7 +151,7 @@ def second_stage(
             "min_merge_count": least,
             "last_merge_count": learned.report.merges.count[-1],
             "tries": tries,
-            "learner_bytes": resident.peak() - before,
+            "learner_bytes": peak() - before,
         }
 
 
@@ -178,41 +177,5 @@ def encoded(tokenizer: Tokenizer, held_out: Documents) -> Row:
     }
 
 
-def show(row: Row) -> None:
-    """Print a row."""
-    ordinary, ours = row["ordinary"], row["superword"]
-    more = ours["bytes_per_token"] / ordinary["bytes_per_token"] - 1
-    seconds = ", ".join(f"{part} {value:.1f}" for part, value in row["seconds"].items())
-    print(
-        f"  {row['vocab_size']:,} ids: {ordinary['bytes_per_token']:.3f} bytes per token, "
-        f"{ours['bytes_per_token']:.3f} ({more:+.1%}) with tokens of several words, which are "
-        f"{ours['vocabulary_share']:.1%} of the ids and {ours['token_share']:.1%} of the tokens\n"
-        f"    seconds: {seconds}\n"
-        f"    segments {row['segment_bytes'] / row['text_bytes']:.3f} of the text, cut at "
-        f"{row['min_merge_count']:,}, last merge {row['last_merge_count']:,}, "
-        f"{row['tries']} passes; learner "
-        f"{row['learner_bytes'] / row['segment_bytes']:.2f} bytes per byte of segments",
-        flush=True,
-    )
-
-
-def parse() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--corpus",
-        action="append",
-        type=parse_corpus,
-        required=True,
-        metavar="NAME:GLOB[,GLOB...]",
-    )
-    parser.add_argument("--vocab-size", type=int, nargs="+", default=[32768, 65536])
-    parser.add_argument(
-        "--from", dest="start", type=float, default=0.8, help="share of the ids of words alone"
-    )
-    parser.add_argument("--save", action="store_true", help="add to results/superwords.jsonl")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,18 +6,15 @@
 FILE is a tokenizer.json, a SentencePiece model, a tekken.json, or ranks with their family, as
 `open_tokenizer` takes them. For tokenizers, ranks are written as a tokenizer.json with the same
 merges. RANKS are those of Qwen, which are measured as a tokenizer.json that is spelled as those of
-Qwen 2.5 and 3. GLOB is absolute, and names files of parquet with a column `text`; the first
---megabytes of their texts are encoded. Each measurement is the first call of a new process, engines
-run in turn, seconds are CPU seconds, and a ratio is the median over rounds. PYTHON is the Python of
-another environment that has gigatoken and other versions of the libraries; those of this
-environment run too. An engine that refuses a file has a reason in place of figures, and one that
-returns other ids is marked. The last line of stdout is one JSON document, which --save appends to
-results/tokenizer_files.jsonl.
+Qwen 2.5 and 3. GLOB names files of parquet with a column `text`; the first --megabytes of their
+texts are encoded. Each measurement is the first call of a new process (`peers.encode_texts`),
+engines run in turn, and a ratio is the median over rounds. PYTHON is the Python of another
+environment that has gigatoken and other versions of the libraries; those of this environment run
+too. An engine that refuses a file has a reason in place of figures, and one that returns other ids
+is marked.
 """
 
-import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,17 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from about import about, finish
-from fresh import Figures, fresh, in_turn
+from corpora import read_texts, write_texts
+from frame import Figures, Rows, files_of, finish, fresh, in_turn, median, parser, ratio, run, show
 from nanotok_ray.tokenizer import Model, open_tokenizer
 from nanotok_ray.tokenizer.file_model import FileModel
 from nanotok_ray.tokenizer.huggingface import spell, to_huggingface_split
+from peers import encode_texts
 
 OURS = "nanotok_ray"
-SCRIPT = "one_tokenizer_file.py"
 
 QWEN_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -46,62 +40,53 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Fa
 
 def main() -> None:
     """Measure all pairs of the command line."""
-    options = parse()
-    rows = []
+    command = parser(__doc__, megabytes=20, repeats=5)
+    command.add_argument("--tokenizer", action="append", type=pair, default=[])
+    command.add_argument("--qwen", help="the file of Qwen's ranks")
+    command.add_argument("--texts", action="append", type=pair, required=True)
+    command.add_argument("--peers", help="Python of an environment with other peers")
+    options = command.parse_args()
+    rows: Rows = []
     with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         if options.qwen is not None:
-            qwen = Path(name) / "qwen.json"
-            qwen.write_text(json.dumps(published_qwen(options.qwen)))
-            options.tokenizer.append(("qwen", str(qwen)))
+            (folder / "qwen.json").write_text(json.dumps(published_qwen(options.qwen)))
+            options.tokenizer.append(("qwen", str(folder / "qwen.json")))
         for texts, pattern in options.texts:
-            path = Path(name) / f"{texts}.arrow"
-            size = write_texts(path, pattern, limit=options.megabytes * 1_000_000)
+            path = folder / f"{texts}.arrow"
+            size = write_first(path, pattern, limit=options.megabytes * 1_000_000)
             for tokenizer, file in options.tokenizer:
-                rows.append({"tokenizer": tokenizer, "texts": texts, "bytes": size})
-                works = works_of(file, path, Path(name), options.peers)
-                rows[-1] |= measure(works, options.repeats, label=f"{tokenizer}, {texts}")
+                works = works_of(file, path, folder, options.peers)
+                engines = measure(works, options.repeats, label=f"{tokenizer}, {texts}")
+                row = {"tokenizer": tokenizer, "texts": texts, "bytes": size, "engines": engines}
+                rows.append(row)
     names = [texts for texts, _ in options.texts]
     peers = ("tokenizers", "sentencepiece", "tiktoken")
-    finish(about("tokenizer_files", names, peers) | {"rows": rows}, save=options.save)
+    finish("tokenizer_files", names, {"rows": rows}, peers=peers, save=options.save)
 
 
-def parse() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-
-    def pair(text: str) -> tuple[str, str]:
-        name, _, value = text.partition("=")
-        return name, value
-
-    parser.add_argument("--tokenizer", action="append", type=pair, default=[])
-    parser.add_argument("--qwen", help="the file of Qwen's ranks")
-    parser.add_argument("--texts", action="append", type=pair, required=True)
-    parser.add_argument("--peers", help="Python of an environment with other peers")
-    parser.add_argument("--megabytes", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--save", action="store_true")
-    return parser.parse_args()
+def pair(text: str) -> tuple[str, str]:
+    """Parse NAME=VALUE for argparse."""
+    name, _, value = text.partition("=")
+    return name, value
 
 
-def write_texts(path: Path, pattern: str, *, limit: int) -> int:
+def write_first(path: Path, pattern: str, *, limit: int) -> int:
     """Write the first texts of parquet files as one Arrow column, and return their bytes."""
     texts: list[str] = []
     size = 0
-    for file in sorted(Path("/").glob(pattern[1:])):
-        for text in pq.read_table(file, columns=["text"]).column(0).to_pylist():
-            if size < limit and text and "\0" not in text:
-                texts.append(text)
-                size += len(text.encode())
-    table = pa.table({"text": pa.array(texts, pa.large_string())})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
+    for text in read_texts(files_of(pattern)):
+        if size < limit and text and "\0" not in text:
+            texts.append(text)
+            size += len(text.encode())
+    write_texts(texts, path)
     return size
 
 
 def works_of(file: str, texts: Path, folder: Path, peers: str | None) -> dict[str, Any]:
     """Return the measurements of a file by the names of the engines."""
     model = open_tokenizer(file).model
-    works: dict[str, Any] = {OURS: partial(attempt, OURS, file, texts=texts, python=sys.executable)}
+    works: dict[str, Any] = {OURS: partial(attempt, OURS, file, texts, sys.executable)}
     pythons = {"": sys.executable} if peers is None else {"": sys.executable, "other ": peers}
     if isinstance(model, FileModel) and model.description.file == "tokenizer.model":
         given, library = file, "sentencepiece"
@@ -112,43 +97,35 @@ def works_of(file: str, texts: Path, folder: Path, peers: str | None) -> dict[st
         plain = {**contents, "added_tokens": [], "post_processor": None}
         Path(given).write_text(json.dumps(plain))
     for prefix, python in pythons.items():
-        works[prefix + library] = partial(attempt, library, given, texts=texts, python=python)
+        works[prefix + library] = partial(attempt, library, given, texts, python)
     if peers is not None:
-        works["gigatoken"] = partial(attempt, "gigatoken", given, texts=texts, python=peers)
+        works["gigatoken"] = partial(attempt, "gigatoken", given, texts, peers)
     return works
 
 
-def attempt(engine: str, file: str, *, texts: Path, python: str) -> Figures:
+def attempt(engine: str, file: str, texts: Path, python: str) -> Figures:
     """Run an engine, and return its figures, or why it has none."""
     try:
-        return fresh(SCRIPT, engine, file, texts, python=python)
+        return fresh(encode_texts, engine, file, texts, "first", python=python)
     except subprocess.CalledProcessError as error:
         return {"refused": f"exit code {error.returncode}"}
 
 
-def measure(works: dict[str, Any], repeats: int, *, label: str) -> dict[str, Any]:
-    """Run the engines in turn, print a table, and return the figures of each engine."""
+def measure(works: dict[str, Any], repeats: int, *, label: str) -> Figures:
+    """Run the engines in turn; print and return the figures of each engine."""
     runs = in_turn(works, repeats)
-    expected = runs[OURS][0]["ids"]
-    figures: dict[str, Any] = {}
+    figures: Figures = {}
     for name, each in runs.items():
-        if "refused" in each[0]:
-            figures[name] = each[0]
-            continue
-        ratios = [
-            one["seconds"] / own["seconds"] for one, own in zip(each, runs[OURS], strict=True)
-        ]
-        figures[name] = {
-            "version": each[0]["version"],
-            "seconds": statistics.median(one["seconds"] for one in each),
-            "ratio": statistics.median(ratios),
-            "same_ids": each[0]["ids"] == expected,
-        }
-    for name, one in figures.items():
-        note = one.get("refused") or ("" if one["same_ids"] else "OTHER IDS")
-        times = "" if "refused" in one else f"{one['seconds']:7.2f} s {one['ratio']:6.2f} x"
-        print(f"{label:28} {name:18} {one.get('version', ''):18} {times} {note}", flush=True)
-    return {"engines": figures}
+        figures[name] = each[0]
+        if "refused" not in each[0]:
+            figures[name] = {
+                "version": each[0]["version"],
+                "seconds": median(each, "first"),
+                "ratio": ratio(runs, name, OURS, "first"),
+                "same_ids": each[0]["ids"] == runs[OURS][0]["ids"],
+            }
+        show(f"{label}, {name}", figures[name])
+    return figures
 
 
 def as_json(model: Model | FileModel) -> dict[str, Any]:
@@ -214,4 +191,4 @@ def published_qwen(ranks: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
