@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))  # as its scripts import each other
 
-import simulated_scenarios
+import simulate as simulation
 from nanotok_ray.job.runner import run_tasks
 from nanotok_ray.job.task import RetryPolicy
-from simulated_cluster import SimulatedCluster
-from simulated_faults import CALM, Faults
-from simulated_reduce import run_reduce
-from simulated_run import assert_once, run
-from simulated_scenarios import Scenario
-from simulated_slices import tasks_of
+from simulate import Scenario, assert_once, run_reduce, simulate
+from simulated import CALM, Faults, SimulatedCluster, tasks_of
 
 SHARES = st.sampled_from([0.0, 0.001, 0.01, 0.03])
 
@@ -55,7 +51,7 @@ PATIENT = RetryPolicy(storage_failures=20, worker_deaths=12, missed_deadlines=12
 @settings(max_examples=10)
 @given(st.integers(0, 1 << 30))
 def test_a_stable_cluster_ends_soon_after_the_ideal_time_without_waste(seed):
-    own = run(Scenario(weather="calm", slices=800, cpus=96, seed=seed))
+    own = simulate(Scenario(weather="calm", slices=800, cpus=96, seed=seed))
     assert own.over_ideal < 1.3
     assert own.wasted < 0.01
     assert own.calls < 820
@@ -64,7 +60,7 @@ def test_a_stable_cluster_ends_soon_after_the_ideal_time_without_waste(seed):
 @settings(max_examples=5)
 @given(st.integers(0, 1 << 30))
 def test_an_unstable_cluster_wastes_less_than_half_and_only_bad_slices_fail(seed):
-    own = run(Scenario(weather="all", slices=1500, cpus=320, seed=seed))
+    own = simulate(Scenario(weather="all", slices=1500, cpus=320, seed=seed))
     assert own.wasted < 0.5
     assert (own.failed, own.errors) == (own.poison, ())
 
@@ -72,20 +68,20 @@ def test_an_unstable_cluster_wastes_less_than_half_and_only_bad_slices_fail(seed
 @pytest.mark.parametrize("seed", [3, 5])
 def test_a_lost_attempt_beside_a_hung_one_is_repeated(monkeypatch, seed):
     faults = replace(CALM, hangs=0.05, worker_deaths=0.04)
-    monkeypatch.setattr(simulated_scenarios, "WEATHERS", {"own": faults})
+    monkeypatch.setattr(simulation, "WEATHERS", {"own": faults})
     scenario = Scenario(weather="own", slices=300, cpus=96, seed=seed)
-    own = run(scenario, RetryPolicy(worker_deaths=20))
+    own = simulate(scenario, RetryPolicy(worker_deaths=20))
     assert own.seconds < 1800  # otherwise the deadline of an hour ends them
 
 
 def test_a_cluster_that_starts_small_grows_in_a_few_steps():
-    own = run(Scenario(weather="calm", slices=8000, cpus=800, first_cpus=16))
+    own = simulate(Scenario(weather="calm", slices=8000, cpus=800, first_cpus=16))
     assert own.seconds < own.ideal + 300
 
 
 def test_the_driver_needs_bounded_time_per_slice():
-    small = run(Scenario(weather="all", slices=2000, cpus=320))
-    large = run(Scenario(weather="all", slices=10_000, cpus=1600))
+    small = simulate(Scenario(weather="all", slices=2000, cpus=320))
+    large = simulate(Scenario(weather="all", slices=10_000, cpus=1600))
     assert large.driver_per_thousand < 4 * small.driver_per_thousand
 
 

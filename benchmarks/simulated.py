@@ -1,8 +1,9 @@
 """A cluster in virtual time with the interface of a worker pool (`nanotok_ray/job/worker_pool.py`).
 
 Events on a heap advance the time; nothing sleeps. Calls wait in order for CPUs; for a call that
-needs several, a node is kept free, as observed with Ray 2.60. Nodes disappear and appear according
-to the faults; the autoscaler sees only the number of CPUs that waiting calls need.
+needs several, a node is kept free, as observed with Ray 2.60. Slices, the course of each call, and
+the life of nodes are drawn from a seed and from the rates of `Faults`; the work of tasks is never
+run. The autoscaler sees only the number of CPUs that waiting calls need.
 """
 
 import heapq
@@ -10,14 +11,37 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nanotok_ray.job.task import AttemptResult, Cause, Failure
+from nanotok_ray.job.task import AttemptResult, Cause, Failure, Task
 from nanotok_ray.job.worker_pool import Call, ClusterResources, Reference
-from simulated_attempts import Course, course_of
-from simulated_faults import Faults
-from simulated_nodes import NODE_CPUS, NODE_MEMORY, Node, Nodes
+
+MEDIAN_BYTES = 256 << 20
+"""The default of `limits.slice_bytes`."""
+
+SIGMA = 0.7
+"""Parameter of the log-normal sizes: one in a thousand is nine times the median."""
+
+MAX_BYTES = 4 << 30
+BYTES_PER_SECOND = 25e6
+"""Speed of one CPU: a quarter of the measured speed, as with slow storage."""
+
+HARD, HARDER = 0.2, 3.0
+"""Share of the slices whose text takes longer, and the factor."""
+
+CALL_SECONDS = 0.005
+"""Seconds of a call besides its slice."""
+
+STUBBORN = 0.5
+"""Share of hanging calls that an interrupt does not end."""
+
+STORAGE = Failure(Cause.STORAGE, "slow down")
+WORKER = Failure(Cause.WORKER, "killed")
+MEMORY = Failure(Cause.MEMORY, "no memory")
+
+NODE_CPUS = 16
+NODE_MEMORY = 64 << 30
 
 START_SECONDS = (0.0005, 0.002)
 """Seconds of the driver for creating a call: Ray creates about a thousand per second."""
@@ -28,6 +52,250 @@ TICK_SECONDS = 5.0
 
 NODE_DIED = AttemptResult(failure=Failure(Cause.NODE, "node died"))
 CANCELLED = AttemptResult()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Faults:
+    """The conditions of one scenario. Times are in virtual seconds."""
+
+    slow_nodes: float = 0.0
+    """Share of slow nodes, at least one node if it is not 0."""
+    slowness: float = 10.0
+    """The factor of all times on slow nodes."""
+    hangs: float = 0.0
+    """Attempts that never end; an interrupt does not end half of them."""
+    worker_deaths: float = 0.0
+    """Attempts in which the worker dies, with all slices of its call."""
+    storage_failures: float = 0.0
+    """Attempts that fail in a way that a retry can solve."""
+    node_life: float | None = None
+    """Mean life of a node; None: unlimited."""
+    noticed: float = 0.5
+    """Share of the disappearing nodes that are drained before; the others die at once."""
+    notice: float = 120.0
+    """How long before."""
+    detection: float = 15.0
+    """How long the driver does not know that a node died without notice."""
+    node_wait: tuple[float, float] = (120.0, 300.0)
+    """How long a node takes to come after the autoscaler asked for it: between these."""
+    hungry_bytes: int | None = None
+    """Slices of more run out of memory unless it is doubled for them."""
+    starved: bool = False
+    """Whether calls that want several CPUs get them only when no other call waits."""
+    poison: int = 0
+    """Slices that always kill their worker."""
+
+
+CALM = Faults()
+STRAGGLERS = Faults(slow_nodes=0.01, hangs=0.0002)
+STORM = Faults(node_life=1800.0)
+ALL = replace(
+    STRAGGLERS,
+    node_life=1800.0,
+    worker_deaths=0.001,
+    storage_failures=0.005,
+    hungry_bytes=2 << 30,
+    poison=5,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A slice of the simulation."""
+
+    number: int
+    seconds: float
+    """Seconds on a CPU without slowdown."""
+    is_poison: bool
+    least_cpus: int
+    """The CPUs, with their shares of memory, below which the slice runs out of memory."""
+
+
+def tasks_of(count: int, faults: Faults, rng: random.Random) -> list[Task]:
+    """Draw tasks whose arguments are slices."""
+    poison = set(rng.sample(range(count), min(faults.poison, count)))
+    return [_task(number, number in poison, faults, rng) for number in range(count)]
+
+
+def ideal_seconds(tasks: list[Task], *, cpus: int) -> float:
+    """Return a lower bound for schedulers: all work divided by the CPUs, or the longest slice."""
+    work: list[float] = [task.argument.seconds for task in tasks]
+    return max(sum(work) / cpus, *work)
+
+
+def _task(number: int, is_poison: bool, faults: Faults, rng: random.Random) -> Task:
+    size = min(MAX_BYTES, int(MEDIAN_BYTES * rng.lognormvariate(0.0, SIGMA)))
+    seconds = size / BYTES_PER_SECOND * rng.lognormvariate(0.0, 0.2)
+    seconds *= HARDER if rng.random() < HARD else 1.0
+    is_hungry = faults.hungry_bytes is not None and size > faults.hungry_bytes
+    own = Slice(number, seconds, is_poison, 2 if is_hungry else 1)
+    return Task(name=f"slice {number}", work=len, argument=own, num_bytes=size)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a slice that succeeded."""
+
+    cpu_seconds: float
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The course of a call that nothing stops."""
+
+    seconds: float
+    outcome: AttemptResult | None
+    """None: the call hangs."""
+    is_stubborn: bool = False
+    """Whether an interrupt does not end the hanging call."""
+
+
+def course_of(
+    own: Slice, faults: Faults, rng: random.Random, *, call: int, cpus: int, slowness: float
+) -> Course:
+    """Draw the course of a slice on a node."""
+    took = own.seconds * slowness * rng.uniform(0.9, 1.1)
+    if rng.random() < faults.hangs:
+        return Course(0.0, None, is_stubborn=rng.random() < STUBBORN)
+    failure = _failure(own, cpus, faults, rng)
+    if failure is not None:
+        took *= rng.random()
+        return Course(CALL_SECONDS + took, AttemptResult(seconds=took, failure=failure))
+    outcome = AttemptResult(result=Result(took * cpus, call), seconds=took)
+    return Course(CALL_SECONDS + took, outcome)
+
+
+def _failure(own: Slice, cpus: int, faults: Faults, rng: random.Random) -> Failure | None:
+    if cpus < own.least_cpus:
+        return MEMORY
+    if own.is_poison or rng.random() < faults.worker_deaths:
+        return WORKER
+    return STORAGE if rng.random() < faults.storage_failures else None
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A machine. It is `up` until it dies, `open` to calls until it is drained."""
+
+    number: int
+    since: float
+    slowness: float = 1.0
+    free: int = NODE_CPUS
+    is_up: bool = True
+    is_open: bool = True
+    is_seen: bool = True
+    """Whether the cluster takes it for alive."""
+    is_kept: bool = False
+    """Whether it is kept for a call that wants several CPUs."""
+    running: set[int] = field(default_factory=set)
+    """Numbers of the calls that it runs."""
+
+
+class Nodes:
+    """All nodes that there ever were."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._all: dict[int, Node] = {}
+        self._number = 0
+        self._free: list[Node] = []
+        self._places: dict[Node, int] = {}
+        self._cpu_seconds = 0.0
+
+    def __len__(self) -> int:
+        """Nodes that are up and open."""
+        return sum(node.is_open for node in self._all.values())
+
+    def add(self, now: float, slowness: float) -> Node:
+        """Let a node join."""
+        node = Node(self._number, now, slowness)
+        self._number += 1
+        self._all[node.number] = node
+        self._offer(node)
+        return node
+
+    def drain(self, node: Node) -> None:
+        """Return a node no more calls."""
+        node.is_open = False
+        self._withdraw(node)
+
+    def kill(self, node: Node, now: float) -> None:
+        """Let a node go away; it is seen as alive until `forget`."""
+        self.drain(node)
+        node.is_up = False
+        self._cpu_seconds += NODE_CPUS * (now - node.since)
+
+    def forget(self, node: Node) -> None:
+        """Let the cluster see that a node is dead."""
+        node.is_seen = False
+        self._all.pop(node.number, None)
+
+    def take(self, cpus: int, *, spread: bool) -> Node | None:
+        """Take CPUs of a node that has them, any, or the one with the most; None: none has."""
+        if not self._free:
+            return None
+        if cpus == 1 and not spread:
+            node = self._free[self._rng.randrange(len(self._free))]
+        else:
+            node = max(self._free, key=lambda each: (each.free, -each.number))
+        if node.free < cpus:
+            return None
+        node.free -= cpus
+        if not node.free:
+            self._withdraw(node)
+        return node
+
+    def give(self, node: Node, cpus: int) -> None:
+        """Return CPUs back."""
+        node.free += cpus
+        if node.is_open and not node.is_kept and node not in self._places:
+            self._offer(node)
+
+    def keep_one(self) -> Node | None:
+        """Keep a node for a call that wants several CPUs, if there is any."""
+        choice = [node for node in self._all.values() if node.is_open]
+        if not choice:
+            return None
+        node = choice[self._rng.randrange(len(choice))]
+        node.is_kept = True
+        self._withdraw(node)
+        return node
+
+    def release(self, node: Node) -> None:
+        """Let a node that was kept have any call."""
+        node.is_kept = False
+        if node.is_open and node.free:
+            self._offer(node)
+
+    @property
+    def seen_cpus(self) -> int:
+        """CPUs of nodes that are taken for alive."""
+        return NODE_CPUS * len(self._all)
+
+    @property
+    def free_cpus(self) -> int:
+        """CPUs that a call could have now."""
+        return sum(node.free for node in self._free)
+
+    def cpu_seconds(self, now: float) -> float:
+        """CPU seconds that there were so far, used or not."""
+        up = sum(now - node.since for node in self._all.values() if node.is_up)
+        return self._cpu_seconds + NODE_CPUS * up
+
+    def _offer(self, node: Node) -> None:
+        self._places[node] = len(self._free)
+        self._free.append(node)
+
+    def _withdraw(self, node: Node) -> None:
+        """Take a node out of those with free CPUs: the last takes its place."""
+        place = self._places.pop(node, None)
+        if place is None:
+            return
+        last = self._free.pop()
+        if last is not node:
+            self._free[place] = last
+            self._places[last] = place
 
 
 @dataclass(eq=False, slots=True)
