@@ -5,7 +5,7 @@
 
 A tokenizer is learned from the parquet files; the conversations are JSON lines, or for larger runs
 made of the paragraphs of other parquet files, four messages each. Three engines run on one thread
-each, in fresh processes in turn:
+each, in new processes in turn:
 
   nanotok_ray   JSON lines to ids, labels and offsets, in batches like those of the job
   reference     nanochat's method: json.loads, its rendering in Python, tiktoken's encode_ordinary
@@ -13,63 +13,70 @@ each, in fresh processes in turn:
 
 The ids and masks of the first two must be equal. Printed are conversations and megabytes of text
 per second, for the first pass of a process (as in a task) and for the third, and the medians over
-rounds of the ratios. The last line of stdout is one JSON document, which --save appends to
-results/render.jsonl.
+rounds of the ratios.
 """
 
-import argparse
+import hashlib
 import json
 import tempfile
+import time
+from collections.abc import Callable
 from functools import partial
-from glob import glob
 from pathlib import Path
 from typing import Any
 
-from about import about, finish
-from corpus import read_texts
-from fresh import Figures, assert_same, fresh, in_turn, median
+import numpy as np
+
+from corpora import read_texts
+from frame import (
+    Figures,
+    Runs,
+    assert_same,
+    files_of,
+    finish,
+    fresh,
+    in_turn,
+    median,
+    parser,
+    ratio,
+    run,
+    show,
+)
+from nanotok_ray.chat import conversation as chat
+from nanotok_ray.chat import texts_of
+from nanotok_ray.dialects import Dialect
+from nanotok_ray.documents import Documents
 from nanotok_ray.tokenizer import Tokenizer
 
-ENGINES = ("nanotok_ray", "reference", "plain texts")
+MESSAGES = Dialect(kind="chat", name="messages")
+BATCH = 1024
+"""Conversations of a batch, as in the job."""
 PASSES = ("first", "third")
+
+Lists = tuple[list[Any], list[Any]]
+Work = Callable[[], Lists]
 
 
 def main() -> None:
     """Measure what the command line names."""
-    options = parse()
-    learn, timed = files_of(options.learn), files_of(options.chats or options.made)
+    command = parser(__doc__, vocab_size=32768, repeats=5)
+    command.add_argument("--learn", type=files_of, required=True, help="glob of parquet files")
+    chats = command.add_mutually_exclusive_group(required=True)
+    chats.add_argument("--chats", type=files_of, help="glob of JSON lines of messages")
+    chats.add_argument("--made", type=files_of, help="glob of parquet files to make them of")
+    options = command.parse_args()
+    timed = options.chats or options.made
     with tempfile.TemporaryDirectory() as name:
-        Tokenizer.train_from_iterator(read_texts(learn), options.vocab_size).save(name)
-        chats = timed if options.chats else [make_chats(read_texts(timed), Path(name))]
-        works = {
-            engine: partial(fresh, "one_render.py", engine, name, *chats) for engine in ENGINES
-        }
+        folder = Path(name)
+        Tokenizer.train_from_iterator(read_texts(options.learn), options.vocab_size).save(folder)
+        files = options.chats or [make_chats(read_texts(timed), folder)]
+        works = {each: partial(fresh, render, each, folder, *files) for each in ENGINES}
         runs = in_turn(works, options.repeats)
-    assert_same({name: runs[name] for name in ENGINES[:2]}, "answer", "ids and masks")
+    assert_same({each: runs[each] for each in ("nanotok_ray", "reference")}, "answer", "ids, masks")
     assert_same(runs, "text_bytes", "bytes of texts")
-    passes = [record_of(runs, which) for which in PASSES]
-    row = about("render", [f"{path.parent.name}/{path.stem}" for path in timed], ("tiktoken",))
-    finish(row | {"repeats": options.repeats, "passes": passes}, save=options.save)
-
-
-def parse() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--learn", required=True, metavar="GLOB", help="parquet files of texts")
-    chats = parser.add_mutually_exclusive_group(required=True)
-    chats.add_argument("--chats", metavar="GLOB", help="JSON lines of messages")
-    chats.add_argument("--made", metavar="GLOB", help="parquet files to make conversations of")
-    parser.add_argument("--vocab-size", type=int, default=32768)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--save", action="store_true", help="add to results/render.jsonl")
-    return parser.parse_args()
-
-
-def files_of(pattern: str) -> list[Path]:
-    """Return the files of a glob."""
-    files = sorted(map(Path, glob(pattern)))  # noqa: PTH207 - absolute globs
-    assert files, f"{pattern!r} matches no file"
-    return files
+    row = {"repeats": options.repeats, "passes": [row_of(runs, each) for each in PASSES]}
+    names = [f"{path.parent.name}/{path.stem}" for path in timed]
+    finish("render", names, row, peers=["tiktoken"], save=options.save)
 
 
 def make_chats(texts: list[str], folder: Path) -> Path:
@@ -84,25 +91,91 @@ def make_chats(texts: list[str], folder: Path) -> Path:
     return path
 
 
-def record_of(runs: dict[str, list[Figures]], which: str) -> dict[str, Any]:
+def row_of(runs: Runs, which: str) -> Figures:
     """Print and return the figures of one pass."""
     one = runs["nanotok_ray"][0]
     size, count = one["text_bytes"] / 1e6, one["conversations"]
-    record: dict[str, Any] = {"pass": which, "conversations": count, "megabytes": round(size, 2)}
-    for name, each in runs.items():
-        seconds = median(each, which)
-        print(f"{which:<7}{name:<13}{count / seconds:>9,.0f} /s {size / seconds:7.1f} MB/s")
-        record[name] = {
+    row: Figures = {"pass": which, "conversations": count, "megabytes": round(size, 2)}
+    for name, own in runs.items():
+        seconds = median(own, which)
+        rates = {
             "conversations_per_second": round(count / seconds),
             "megabytes_per_second": round(size / seconds, 1),
         }
-    for name in ENGINES[1:]:
-        pairs = zip(runs[name], runs["nanotok_ray"], strict=True)
-        ratios = [{"ratio": theirs[which] / ours[which]} for theirs, ours in pairs]
-        record[f"ratio to {name}"] = round(median(ratios, "ratio"), 2)
-        print(f"{which:<7}nanotok_ray is {record[f'ratio to {name}']:.2f} x {name}")
-    return record
+        row[name] = show(name, rates)
+        if name != "nanotok_ray":
+            row[f"ratio to {name}"] = round(ratio(runs, name, "nanotok_ray", which), 2)
+    return show("render", row)
 
+
+def render(engine: str, folder: str, *files: str) -> Figures:
+    """Render three times with one method; reading tokenizer and lines is not timed."""
+    lines = [line for file in files for line in Path(file).read_bytes().split(b"\n") if line]
+    text_bytes = texts_of(MESSAGES, Documents.from_bytes(lines)).texts.num_bytes
+    work = ENGINES[engine](Tokenizer.load(folder), lines)
+    seconds: list[float] = []
+    lists: Lists = ([], [])
+    for _ in range(3):
+        lists = ([], [])
+        start = time.perf_counter()
+        lists = work()
+        seconds.append(time.perf_counter() - start)
+    parts = zip(lists, ("<u4", "u1"), strict=True)
+    answer = b"".join(np.asarray(one).astype(kind).tobytes() for own, kind in parts for one in own)
+    return {
+        "first": seconds[0],
+        "third": seconds[-1],
+        "conversations": len(lines),
+        "text_bytes": text_bytes,
+        "answer": hashlib.sha256(answer).hexdigest(),
+    }
+
+
+def batches_of(lines: list[bytes]) -> list[Documents]:
+    """Return batches of conversations, as in the job."""
+    return [Documents.from_bytes(lines[n : n + BATCH]) for n in range(0, len(lines), BATCH)]
+
+
+def ours(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
+    """Convert JSON lines to arrays, a batch at a time."""
+    renderer, batches = tokenizer.batch_renderer(MESSAGES), batches_of(lines)
+
+    def work() -> Lists:
+        rendered = [renderer.render(batch) for batch in batches]
+        assert not any(each.problems for each in rendered)
+        return [each.ids for each in rendered], [each.mask for each in rendered]
+
+    return work
+
+
+def reference(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
+    """Render one conversation after the other, as nanochat does."""
+    encode, special = tokenizer.to_tiktoken().encode_ordinary, tokenizer.encode_special
+
+    def work() -> Lists:
+        ids, masks = [], []
+        for line in lines:
+            own, mask = chat.render(
+                encode, special, {"messages": json.loads(line)}, max_tokens=None
+            )
+            ids.append(own)
+            masks.append(mask)
+        return ids, masks
+
+    return work
+
+
+def plain_texts(tokenizer: Tokenizer, lines: list[bytes]) -> Work:
+    """Encode the texts of the conversations, each as a document."""
+    batches = [texts_of(MESSAGES, batch).texts for batch in batches_of(lines)]
+    return lambda: ([tokenizer.encode_documents(batch)[0] for batch in batches], [])
+
+
+ENGINES: dict[str, Callable[[Tokenizer, list[bytes]], Work]] = {
+    "nanotok_ray": ours,
+    "reference": reference,
+    "plain texts": plain_texts,
+}
 
 if __name__ == "__main__":
-    main()
+    run(main)
