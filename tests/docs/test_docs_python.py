@@ -287,18 +287,18 @@ def test_the_page_of_the_api_equals_the_docstrings_and_has_every_public_name():
 
 
 @pytest.fixture
-def figure_tables(monkeypatch):
+def figures(monkeypatch):
     folder = ROOT / "benchmarks"
     monkeypatch.syspath_prepend(str(folder))
-    for name in ("about", "figure_tables"):
+    for name in ("frame", "figures"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    spec = importlib.util.spec_from_file_location("figure_tables", folder / "figure_tables.py")
+    spec = importlib.util.spec_from_file_location("figure_tables", folder / "figures.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_page_has_the_tables_of_the_newest_records(figure_tables):
-    text = figure_tables.PAGE.read_text("utf-8")
-    assert figure_tables.page(text) == text
+def test_the_page_has_the_tables_of_the_newest_records(figures):
+    text = figures.PAGE.read_text("utf-8")
+    assert figures.page(text) == text
     assert len(re.findall(r"<!-- table: \w+ -->\n\| ", text)) >= 8
