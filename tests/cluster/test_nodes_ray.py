@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 
 import fsspec.config
@@ -244,4 +245,4 @@ def test_a_stage_reports_the_size_of_the_cluster(cluster, disks, tmp_path):
     with joined(cluster, disks[0], folder=tmp_path):
         run_stage("count", tasks, runtime, num_done=0)
     sizes = [(event.cpus, event.nodes) for event in events if isinstance(event, ClusterSize)]
-    assert sizes == [(1, 2), (2, 3)]
+    assert [size for size, _ in groupby(sizes)] == [(1, 2), (2, 3)]  # a long stage repeats it
