@@ -3,7 +3,8 @@
 //!
 //! * `worker`: encoding in one thread; `window`: its short spans, many at a time; `out`: its ids.
 //! * `span_memo` and `long_memo`: the ids of earlier spans of up to 31 bytes, and of longer ones.
-//! * `span_ids`: the ids of a new span. It chooses between `few` (a few bytes), `backtrack` (from
+//! * `span_ids`: the ids of a new span. It chooses between `few` (a few ids, of whole
+//!   `characters`), `backtrack` (from
 //!   left to right), `sweep` (one merge after the other), `chunks` (parts of a long span) and
 //!   `linked` (a heap, for every other case). `cuts` divides a long span first. `early` merges spans
 //!   in which priorities are not in the order of ids.
@@ -32,6 +33,7 @@ use crate::token_id::{Packing, TokenId};
 use crate::{ByteOrder, Documents, Error, Merge, Normalizer, Splitter, Vocabulary};
 
 mod backtrack;
+mod characters;
 mod chunks;
 mod composed;
 mod cuts;

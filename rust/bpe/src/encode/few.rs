@@ -1,4 +1,4 @@
-//! Merges a few bytes by always choosing the lowest merge, the leftmost of equal ones, without
+//! Merges a few ids by always choosing the lowest merge, the leftmost of equal ones, without
 //! unpredictable branches other than the number of merges.
 
 #![expect(
@@ -7,20 +7,21 @@
 )]
 
 use crate::cpu::simd::{Cpu, Kernel, Simd};
+use crate::encode::characters::Characters;
 use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 
-/// The maximum number of bytes: those of two vectors.
+/// The maximum number of ids: those of two vectors.
 pub(crate) const MAX: usize = 32;
 
-/// The maximum number of bytes for one vector.
+/// The maximum number of ids for one vector.
 const MAX_OF_ONE: usize = 16;
 
 /// With at most this many ids, the tables of other ways to merge fit the cache of a core, and those
-/// are faster for more than 16 bytes.
+/// are faster for more than 16 ids.
 const FEW_IDS: usize = 1 << 16;
 
-/// The number of bytes up to which this way to merge is possible and the fastest.
-pub(crate) fn most_bytes(num_ids: usize) -> usize {
+/// The number of ids up to which this way to merge is possible and the fastest.
+pub(crate) fn most_ids(num_ids: usize) -> usize {
     match num_ids {
         ..=FEW_IDS => MAX_OF_ONE,
         _ if num_ids <= NO_ID as usize => MAX,
@@ -28,24 +29,51 @@ pub(crate) fn most_bytes(num_ids: usize) -> usize {
     }
 }
 
-/// Appends the ids of `bytes`, 1 to 32 of them, to `ids`, for merges whose ids are below `NO_ID`.
+/// Appends the ids of `span` to `ids`, for merges whose ids are below `NO_ID`, unless merging begins
+/// with more than `most` ids, of at most 32. Returns whether it did.
 #[inline]
-pub(crate) fn merge_few(cpu: Cpu, merges: &MergeTable, bytes: &[u8], ids: &mut Vec<u32>) {
-    if bytes.len() <= MAX_OF_ONE {
-        cpu.run(MergeFew::<1> { merges, bytes, ids });
+pub(crate) fn merge_few(
+    cpu: Cpu,
+    (merges, characters): (&MergeTable, &Characters),
+    most: usize,
+    span: &[u8],
+    ids: &mut Vec<u32>,
+) -> bool {
+    if span.is_ascii() {
+        if span.len() <= most {
+            merge(cpu, merges, span.iter().map(|&byte| byte.into()), ids);
+        }
+        return span.len() <= most;
+    }
+    let mut first = [0; MAX];
+    let Some(number) = characters.begin(span, &mut first[..most]) else { return false };
+    merge(cpu, merges, first[..number].iter().copied(), ids);
+    true
+}
+
+/// Appends what the ids `first`, 1 to 32 of them, merge to.
+#[inline]
+fn merge(
+    cpu: Cpu,
+    merges: &MergeTable,
+    first: impl ExactSizeIterator<Item = u32> + Clone,
+    ids: &mut Vec<u32>,
+) {
+    if first.len() <= MAX_OF_ONE {
+        cpu.run(MergeFew::<_, 1> { merges, first, ids });
     } else {
-        cpu.run(MergeFew::<2> { merges, bytes, ids });
+        cpu.run(MergeFew::<_, 2> { merges, first, ids });
     }
 }
 
-/// Merges up to 16 bytes for each of the `V` vectors.
-struct MergeFew<'a, const V: usize> {
+/// Merges up to 16 ids for each of the `V` vectors.
+struct MergeFew<'a, F, const V: usize> {
     merges: &'a MergeTable,
-    bytes: &'a [u8],
+    first: F,
     ids: &'a mut Vec<u32>,
 }
 
-impl<const V: usize> MergeFew<'_, V> {
+impl<F, const V: usize> MergeFew<'_, F, V> {
     /// The number of positions, which is also the position of no id.
     #[expect(clippy::cast_possible_truncation, reason = "one or two vectors")]
     const NOWHERE: u32 = 16 * V as u32;
@@ -57,22 +85,22 @@ impl<const V: usize> MergeFew<'_, V> {
     }
 }
 
-impl<const V: usize> Kernel for MergeFew<'_, V> {
+impl<F: ExactSizeIterator<Item = u32> + Clone, const V: usize> Kernel for MergeFew<'_, F, V> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { merges, bytes, ids } = self;
+        let Self { merges, first, ids } = self;
         let mut here = [NO_ID; MAX + 1];
-        here.iter_mut().zip(bytes).for_each(|(id, &byte)| *id = byte.into());
+        here.iter_mut().zip(first.clone()).for_each(|(here, id)| *here = id);
         let mut keys = [[NO_MERGE; MAX_OF_ONE]; V];
-        let pairs = bytes.windows(2).zip(0..);
-        for (key, (pair, at)) in keys.as_flattened_mut().iter_mut().zip(pairs) {
-            *key = Self::key_of(merges.of_bytes(pair[0], pair[1]), at);
+        let pairs = first.clone().zip(first.clone().skip(1)).zip(0..);
+        for (key, ((left, right), at)) in keys.as_flattened_mut().iter_mut().zip(pairs) {
+            *key = Self::key_of(merges.get(left, right), at);
         }
         let mut keys = keys.map(|sixteen| simd.sixteen(&sixteen));
         // One bit for each position with an id.
-        let mut there = (1_u64 << bytes.len()) - 1;
+        let mut there = (1_u64 << first.len()) - 1;
         loop {
             let least = keys.iter().fold(NO_MERGE, |least, &keys| least.min(simd.least(keys)));
             if least == NO_MERGE {

@@ -81,12 +81,6 @@ impl MergeTable {
         merged.extend(ids.windows(2).map(|pair| self.get(pair[0], pair[1])));
     }
 
-    /// The id that two bytes merge to, or `NO_MERGE`.
-    #[inline(always)]
-    pub(crate) fn of_bytes(&self, left: u8, right: u8) -> u32 {
-        self.of_bytes[usize::from(left) << 8 | usize::from(right)]
-    }
-
     /// The id that two ids merge to, of which at least one is not a byte, or `NO_MERGE`.
     #[inline(always)]
     pub(crate) fn of_new(&self, left: u32, right: u32) -> u32 {

@@ -27,6 +27,7 @@ use crate::cpu::Level;
 use crate::cpu::simd::Cpu;
 use crate::encode::Tokens;
 use crate::encode::backtrack::Backtrack;
+use crate::encode::characters::Characters;
 use crate::encode::chunks::{CHUNK, merge_in_chunks};
 use crate::encode::cuts::Cuts;
 use crate::encode::early::Early;
@@ -52,11 +53,12 @@ pub(crate) struct SpanIds {
     /// The tokens that a span is compared with; none if merging finds all of them.
     whole: HashTable<u32>,
     merges: MergeTable,
+    characters: Characters,
     early: Option<Early>,
     backtrack: Option<Backtrack>,
     cuts: Cuts,
     cpu: Cpu,
-    /// The maximum number of bytes that are merged by `few`; 0 if there are too many ids.
+    /// The maximum number of ids with which merging by `few` begins; 0 if there are too many ids.
     most_few: usize,
     numbering: Option<Numbering>,
     space_runs: Option<SpaceRuns>,
@@ -89,9 +91,10 @@ impl SpanIds {
             finds_merged = early.correct(&merges, &vocabulary, &mut reachable);
         }
         let backtrack = Backtrack::new(&vocabulary, &reachable);
+        let characters = Characters::new(&vocabulary, &reachable);
         let cuts = Cuts::new(&vocabulary);
         let cpu = Cpu::new(Level::in_use()?);
-        let most_few = few::most_bytes(vocabulary.len());
+        let most_few = few::most_ids(vocabulary.len());
         let num_merged = vocabulary.len();
         if let Some(whole) = tokens.whole {
             vocabulary.append(whole)?;
@@ -107,6 +110,7 @@ impl SpanIds {
             vocabulary,
             whole,
             merges,
+            characters,
             early,
             backtrack,
             cuts,
@@ -173,10 +177,11 @@ impl SpanIds {
             scratch.ids.push(id);
         } else if let Some(early) = self.early.as_ref().filter(|it| it.occurs_in(span)) {
             early.merge(&self.merges, span, &mut scratch.ids);
-        } else if span.len() <= self.most_few {
-            merge_few(self.cpu, &self.merges, span, &mut scratch.ids);
         } else {
-            self.encode_long(span, scratch);
+            let tables = (&self.merges, &self.characters);
+            if !merge_few(self.cpu, tables, self.most_few, span, &mut scratch.ids) {
+                self.encode_long(span, scratch);
+            }
         }
         if let Some(numbering) = &self.numbering {
             numbering.rename(&mut scratch.ids, &self.vocabulary);

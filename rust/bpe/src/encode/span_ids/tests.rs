@@ -138,6 +138,31 @@ fn spans(limit: usize) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![random, period, fibonacci]
 }
 
+/// Bytes and characters in place of the letters of `spans`.
+const BYTES: [&[u8]; 5] = [b"\xd0", b"\xbe", b"\xe4", b"\xbd", b" "];
+const CHARACTERS: [&[u8]; 5] = [b"\xd0\xbe", b"\xd0\xbd", b"\xe4\xbe\xbd", b"\xe4\xbd\xbe", b" "];
+
+fn spelled(span: &[u8], letters: [&[u8]; 5]) -> Vec<u8> {
+    span.iter().flat_map(|&letter| letters[usize::from(letter) - 97]).copied().collect()
+}
+
+#[test]
+fn merging_begins_with_characters_that_no_earlier_merge_disturbs() {
+    let (o, n) = (256, 258);
+    // " \xd0" comes before the character n, and after o.
+    let merges = [(0xd0, 0xbe), (32, 0xd0), (0xd0, 0xbd), (o, n)];
+    let tables = SpanIds::of_merges(&merges).unwrap();
+    let begin = |span: &str| {
+        let mut ids = [0; 9];
+        let number = tables.characters.begin(span.as_bytes(), &mut ids).unwrap();
+        ids[..number].to_vec()
+    };
+    assert_eq!(begin("он он"), [o, n, 32, o, n]);
+    assert_eq!(begin(" но"), [32, 0xd0, 0xbd, o]);
+    check(&merges, " онно", &[32, 259, n, o]);
+    check(&merges, " но", &[257, 0xbd, o]);
+}
+
 impl SpanIds {
     fn of_merges(merges: &[Merge]) -> Result<Self, Error> {
         Self::new(Tokens::merges(merges))
@@ -172,6 +197,10 @@ impl SpanIds {
         ids
     }
 
+    fn by_few(&self, level: Level, span: &[u8], ids: &mut Vec<u32>) -> bool {
+        merge_few(Cpu::new(level), (&self.merges, &self.characters), few::MAX, span, ids)
+    }
+
     fn by_backtracking(&self, span: &[u8]) -> Option<Vec<u32>> {
         let mut ids = Vec::new();
         let done = self.backtrack.as_ref()?.merge(&self.merges, span, &mut ids, &mut Vec::new());
@@ -202,8 +231,35 @@ proptest! {
         let bytes = &span[..span.len().min(length)];
         for level in Level::ALL {
             let mut ids = vec![7];
-            merge_few(Cpu::new(level), &tables.merges, bytes, &mut ids);
+            prop_assert!(tables.by_few(level, bytes, &mut ids));
             prop_assert_eq!(&ids[1..], tables.by_heap(bytes), "{}", level);
+        }
+    }
+
+    #[test]
+    fn merging_can_begin_with_characters(
+        learned_from in prop::collection::vec((spans(40), 1u64..5), 1..8),
+        other in any_merges(),
+        is_learned in any::<bool>(),
+        letters in prop_oneof![Just(BYTES), Just(CHARACTERS)],
+        span in spans(few::MAX + 9),
+    ) {
+        let merges = if is_learned {
+            let spell = |(span, count): (Vec<u8>, u64)| (spelled(&span, letters), count);
+            let spans: Vec<_> = learned_from.into_iter().map(spell).collect();
+            reference::learn(&spans, Goal::merges(40)).merges
+        } else {
+            let byte = |id| if id < 256 { BYTES[id as usize - 97][0].into() } else { id };
+            other.into_iter().map(|(left, right)| (byte(left), byte(right))).collect()
+        };
+        let tables = SpanIds::of_merges(&merges).unwrap();
+        let span = spelled(&span, letters);
+        let number = tables.characters.begin(&span, &mut [0; 200]).unwrap();
+        for level in Level::ALL {
+            let mut ids = vec![7];
+            let done = tables.by_few(level, &span, &mut ids);
+            prop_assert_eq!(done, number <= few::MAX);
+            prop_assert!(!done || ids[1..] == tables.by_heap(&span), "{}", level);
         }
     }
 
