@@ -206,8 +206,8 @@ def _documents(shards: Shards, position: int, *, limit: int) -> tuple[str, _Numb
 
 
 _QUANTILES: Final = {"10%": 0.1, "median": 0.5, "90%": 0.9, "99%": 0.99}
-_MEGA: Final = 20
-"""Powers of two from this exponent on are written in units of it."""
+_UNITS: Final = {20: " Mi", 10: " Ki", 0: ""}
+"""Names of powers of two by exponent; labels of an axis must be short on a phone."""
 
 
 def document_lengths(facts: Facts) -> Iterator[Part]:
@@ -261,7 +261,13 @@ def _length_chart(sample: Lengths) -> Chart:
 
 
 def _power(number: int) -> str:
-    return f"{2**number:,}" if number < _MEGA else f"{2 ** (number - _MEGA):,} Mi"
+    """Return a power of two as the label of an axis tick.
+
+    >>> _power(6), _power(14), _power(20)
+    ('64', '16 Ki', '1 Mi')
+    """
+    limit, unit = next(item for item in _UNITS.items() if number >= item[0])
+    return f"{2 ** (number - limit):,}{unit}"
 
 
 def _quantiles(lengths: Lengths) -> list[Row]:
