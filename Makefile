@@ -107,7 +107,7 @@ bench: build $(DEMO)/corpus/.made  ## Run short benchmarks on the demo's corpus;
 	$(BIN)/python benchmarks/encode.py --vocab-size 8192 --repeats 3 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/spans.py --vocab-size 8192 --repeats 1 --inputs 50 --largest 1048576 --learn '$(DEMO)/corpus/docs/*.parquet'
 	$(BIN)/python benchmarks/memory.py --vocab-size 8192 --bytes 100000000 --corpus $(DEMO_TIMED)
-	$(BIN)/python benchmarks/job.py --short --vocab-size 8192 --corpus $(DEMO_TIMED)
+	$(BIN)/python benchmarks/job.py --quick --vocab-size 8192 --corpus $(DEMO_TIMED)
 	$(BIN)/python benchmarks/count_job.py --bytes 20000000 --slice-bytes 1000000 --repeats 1 --tiny 100 --corpus '$(abspath $(DEMO))/corpus/docs/*.parquet'
 	$(BIN)/python benchmarks/reader.py --quick --texts '$(DEMO)/corpus/docs/*.parquet' --chats '$(DEMO)/corpus/doctests/*.jsonl'
 
