@@ -124,7 +124,7 @@ def run_submit(arguments: "Arguments") -> int:
     display, patience = Display(console.stream), arguments.patience
     lines = SubmitLines(display)
     server = JobServer(
-        address,
+        address=address,
         first_patience=FIRST_PATIENCE if patience is None else patience,
         patience=PATIENCE if patience is None else patience,
         on_message=lines.message,

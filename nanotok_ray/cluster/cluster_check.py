@@ -48,7 +48,7 @@ def _check_job_server(address: str) -> Iterator[CheckResult]:
     finding = check_transport(address)
     if finding is not None:
         yield finding
-    server = JobServer(address, first_patience=0.0, patience=0.0, on_message=lambda _: None)
+    server = JobServer(address=address, first_patience=0.0, patience=0.0, on_message=lambda _: None)
     try:
         jobs = server.ask_once(lambda client: client.list_jobs())
         theirs = server.ask_once(_version_of)

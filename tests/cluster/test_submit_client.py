@@ -50,7 +50,7 @@ def server(monkeypatch):
 
 
 def connected(server):
-    return JobServer(server.address, first_patience=0.0, patience=0.0, on_message=print)
+    return JobServer(address=server.address, first_patience=0.0, patience=0.0, on_message=print)
 
 
 def test_a_job_is_started_once_with_only_its_recipe(server):
@@ -346,7 +346,7 @@ def followed_job(script, *, patience=300.0, timeout=None, faults=()):
     reported, shown = [], []
     client = ScriptedClient(script, FakeLog(faults=[*faults]))
     server = JobServer(
-        "http://head",
+        address="http://head",
         first_patience=patience,
         patience=patience,
         on_message=reported.append,
@@ -470,7 +470,7 @@ class FakeClient:
 def start(client, *, chosen_id=None, patience=1e6):
     reported = []
     server = JobServer(
-        "http://head",
+        address="http://head",
         first_patience=patience,
         patience=0.0,
         on_message=reported.append,

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,44 +76,30 @@ def _environment(address: str) -> Iterator[None]:
             os.environ[_ADDRESS] = former
 
 
+@dataclass(kw_only=True, slots=True)
 class JobServer:
     """The job server at an address, which is asked again while it does not answer.
 
     The first request connects. A time in which the machine is suspended does not count.
     """
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        first_patience: float,
-        patience: float,
-        on_message: Callable[[str], None],
-        connect: Callable[[str], JobSubmissionClient] = TimedClient,
-        clock: Clock | None = None,
-    ) -> None:
-        """Create the object; nothing is requested yet.
-
-        Args:
-            address: the URL of the dashboard.
-            first_patience: seconds for which it may not answer until it has answered once.
-            patience: seconds for which it may not answer later.
-            on_message: called with messages about the connection.
-            connect: returns the client of an address.
-            clock: the clock; None: that of this machine.
-        """
-        self.address = address
-        self.patience = patience
-        self.clock = clock or Clock(now=time.monotonic)
-        self.answered_at: float | None = None
-        self.was_silent = False
-        """Whether the last answer came after requests without one."""
-        self.end = math.inf
-        """The time after which nothing is asked any more."""
-        self._first_patience = first_patience
-        self._on_message = on_message
-        self._connect = connect
-        self._client: JobSubmissionClient | None = None
+    address: str
+    """The URL of the dashboard."""
+    first_patience: float
+    """Seconds for which the server may not answer until it has answered once."""
+    patience: float
+    """Seconds for which it may not answer later."""
+    on_message: Callable[[str], None]
+    """Called with messages about the connection."""
+    connect: Callable[[str], JobSubmissionClient] = TimedClient
+    """Returns the client of an address."""
+    clock: Clock = field(default_factory=lambda: Clock(now=time.monotonic))
+    answered_at: float | None = None
+    was_silent: bool = False
+    """Whether the last answer came after requests without one."""
+    end: float = math.inf
+    """The time after which nothing is asked any more."""
+    _client: JobSubmissionClient | None = None
 
     def ask(self, request: Callable[[JobSubmissionClient], A]) -> A:
         """Return what a request returns, which is repeated while there is no answer.
@@ -125,7 +111,7 @@ class JobServer:
         """
         is_first = self.answered_at is None
         began = self.clock.now() if self.answered_at is None else self.answered_at
-        patience = self._first_patience if is_first else self.patience
+        patience = self.first_patience if is_first else self.patience
         self.was_silent = False
         while True:
             try:
@@ -135,11 +121,11 @@ class JobServer:
                 if is_refused or self.clock.now() - began >= patience:
                     raise
                 if not self.was_silent:
-                    self._on_message(f"{error}; trying again for {patience:g} s (--patience)")
+                    self.on_message(f"{error}; trying again for {patience:g} s (--patience)")
                 self.was_silent = True
             else:
                 if self.was_silent and not is_first:
-                    self._on_message("the job server answers again")
+                    self.on_message("the job server answers again")
                 self.answered_at = self.clock.now()
                 return answer
             self.sleep(PAUSE)
@@ -152,7 +138,7 @@ class JobServer:
             UnreachableError: The server gave no answer, or an invalid one.
         """
         try:
-            self._client = self._client or self._connect(self.address)
+            self._client = self._client or self.connect(self.address)
             return request(self._client)
         except UnreachableError:
             raise
