@@ -47,7 +47,7 @@ from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
 from nanotok_ray.units import format_bytes, quantity
 
-SUPERWORD_MEMORY = 1.7
+SUPERWORD_MEMORY = 2.5
 """Bytes of memory of the learner of tokens of several words for each byte of text: the most that
 was measured (English, 65,536 ids, see docs/sizing.md). With more text there are fewer."""
 
