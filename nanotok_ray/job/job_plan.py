@@ -41,15 +41,12 @@ from nanotok_ray.job.tokenize import (
     tokenizing_of,
 )
 from nanotok_ray.recipe import Recipe
+from nanotok_ray.recipe.superwords import learner_bytes
 from nanotok_ray.shards import Output, Record
 from nanotok_ray.sources import Plan, Slice, overview, plan_from_json, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, differing_files
 from nanotok_ray.units import format_bytes, quantity
-
-SUPERWORD_MEMORY = 2.5
-"""Bytes of memory of the learner of tokens of several words for each byte of text: the most that
-was measured (English, 65,536 ids, see docs/sizing.md). With more text there are fewer."""
 
 STALE_TOKENIZER = (
     "the tokenizer is kept, although inputs were added, changed or removed since it was learned; "
@@ -402,7 +399,7 @@ def _training_notes(plan: TrainingPlan) -> Iterator[str]:
         )
     if plan.tokenizer is None and (superwords := plan.training.recipe.tokenizer.superwords):
         size = sum(slice_.num_bytes for slice_ in reads_of(plan.training.slices))
-        memory = format_bytes(SUPERWORD_MEMORY * size)
+        memory = format_bytes(learner_bytes(size))
         yield (
             f"from {superwords.from_size:,} ids on, tokens of up to {superwords.max_words} words "
             "are learned; the texts are read two more times for this, and the learner takes at "

@@ -262,6 +262,17 @@ def test_a_recipe_is_checked_and_leaves_no_files(tmp_path, capsys):
     assert len(err.splitlines()) == len(values["checks"])
 
 
+def test_the_memory_of_learning_tokens_of_several_words_is_estimated(tmp_path, capsys):
+    write_corpus(tmp_path)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(f'{WEB.format(root=tmp_path)}[output]\npath = "{tmp_path}/new/out"\n')
+    checks = [
+        {each["name"] for each in run(capsys, str(recipe), *own)[1]["checks"]}
+        for own in ((), ("--set", "tokenizer.superword={from = 400}"))
+    ]
+    assert checks[1] - checks[0] == {"learner"}
+
+
 def test_a_library_that_encodes_is_named_with_the_limit_of_its_time(tmp_path, capsys):
     write_corpus(tmp_path)
     (tmp_path / "tokenizer.json").write_text(word_piece())

@@ -11,7 +11,8 @@ from nanotok_ray.job.doctor.ray_settings import check_ray_settings
 from nanotok_ray.job.doctor.result import CheckResult, failure, passed, warning
 from nanotok_ray.job.doctor.software import check_core, check_ray
 from nanotok_ray.recipe import Recipe, SourceRecipe, load_recipe
-from nanotok_ray.units import quantity
+from nanotok_ray.recipe.superwords import learner_bytes
+from nanotok_ray.units import format_bytes, quantity
 
 
 def opened_recipe(path: str, overrides: Sequence[str]) -> tuple[CheckResult, Recipe | None]:
@@ -35,6 +36,12 @@ def check_inputs(recipe: Recipe) -> Iterator[CheckResult]:
         yield _check_source(source, recipe, sizes)
     if len(sizes) == len(recipe.sources):
         yield from check_space(recipe, sizes)
+        if recipe.tokenizer.superwords is not None:
+            counted = sum(sizes[source.name] for source in recipe.sources if source.count)
+            memory = format_bytes(learner_bytes(counted))
+            yield passed(
+                "learner", f"tokens of several words take at most about {memory} of memory"
+            )
     for key, path in (("path", recipe.tokenizer.path), ("base", recipe.tokenizer.base)):
         if path is not None:
             yield _check_tokenizer(path, key=key)
