@@ -8,11 +8,6 @@ from nanotok_ray.errors import RecipeError
 from nanotok_ray.units import did_you_mean
 
 AUTO_PATTERN = "auto"
-
-LEARNER_BYTES = 2.5
-"""Bytes of memory of the learner of tokens of several words for each byte of text: the most that
-was measured (English, 65,536 ids, see docs/sizing.md). With more text there are fewer."""
-
 _PATTERNS = {"nanochat": "nanochat-superwords"}
 """The pattern of the second stage by that of the first; gpt4-superwords for all others."""
 
@@ -79,5 +74,9 @@ def parsed_superwords(text: str) -> Superwords:
 
 
 def learner_bytes(text_bytes: float) -> float:
-    """Return about how many bytes of memory learning tokens of several words takes at most."""
-    return LEARNER_BYTES * text_bytes
+    """Return about how many bytes of memory learning tokens of several words takes at most.
+
+    The most that was measured is 2.4 bytes for each byte of text: 180 MB of English, 65,536 ids
+    (docs/sizing.md).
+    """
+    return 2.5 * text_bytes
