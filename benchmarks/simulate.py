@@ -374,7 +374,11 @@ def _record(key: str, size: int) -> CountRecord:
         read=(),
         documents=CountFlow(in_=0, quarantined=0),
         quarantined={},
-        **dict.fromkeys(("texts", "text_bytes", "code_points", "spans", "distinct_spans"), 0),
+        texts=0,
+        text_bytes=0,
+        code_points=0,
+        spans=0,
+        distinct_spans=0,
         gaps=0,
         files=(StoredFile(name=key, size=size, sha256=key),),
     )

@@ -172,6 +172,7 @@ def verify(
     sample: bool = True,
     deep: bool = False,
     masks: bool = False,
+    run_code: bool = False,
     on_event: OnEvent = ignore,
 ) -> Verification:
     """Verify a finished output: manifest, records, every file, and a sample of the documents.
@@ -185,6 +186,8 @@ def verify(
         deep: Read all sources again and compare every document.
         masks: Read the sources of conversations and vision documents again, and compare every one
             with the plain reading of its dialect.
+        run_code: Run the functions of sources, whose code the plan of the output has. Without it,
+            such sources are not compared, and the verification does not pass.
         on_event: As in `prepare`.
 
     Returns:
@@ -194,7 +197,9 @@ def verify(
         NanotokError: A class of `nanotok_ray.errors`; the output cannot be verified at all.
     """
     runtime = Runtime(_executor(executor, address, in_threads=cpus is None), cpus, on_event)
-    return verifying.verify(_folder(output), runtime, sample=sample, deep=deep, masks=masks)
+    return verifying.verify(
+        _folder(output), runtime, sample=sample, deep=deep, masks=masks, run_code=run_code
+    )
 
 
 def verify_export(

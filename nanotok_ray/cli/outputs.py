@@ -142,6 +142,11 @@ nanotok verify /data/out/export/llmc      # compare an export with the native sh
 )
 @click.option("--deep", is_flag=True, help="Also compare every document with its source.")
 @click.option(
+    "--run-code",
+    is_flag=True,
+    help="Run the functions of sources, whose code the output has: only if you trust it.",
+)
+@click.option(
     "--of",
     type=PATH,
     metavar="OUTPUT",

@@ -37,6 +37,7 @@ def run_verify(arguments: "Arguments") -> int:
             sample=not arguments.no_sample,
             deep=arguments.deep,
             masks=arguments.masks,
+            run_code=arguments.run_code,
             on_event=on_event,
         )
     arguments.console.result(
@@ -67,11 +68,11 @@ def _lies_in_output(folder: Folder) -> bool:
 
 
 def _verify_export(folder: Folder, arguments: "Arguments") -> int:
-    wrong = ("deep", "masks", "no_sample", "cpus", "local", "address")
+    wrong = ("deep", "masks", "no_sample", "run_code", "cpus", "local", "address")
     if any(getattr(arguments, name) for name in wrong):
         raise ExportError(
             f"{folder.url} is an export, of which every document is compared in threads; omit "
-            "--deep, --masks, --no-sample, --cpus, --local and --address"
+            "--deep, --masks, --no-sample, --run-code, --cpus, --local and --address"
         )
     if arguments.of is None and not _lies_in_output(folder):
         raise VerificationError(

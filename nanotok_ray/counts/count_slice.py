@@ -152,6 +152,7 @@ def count_slice(
         spans=counter.total(),
         distinct_spans=counter.num_distinct(),
         gaps=counter.num_gaps(),
+        dropped=dict(reading.dropped),
         files=_write_files(data, reading, folder=folder, name=name),
     )
 

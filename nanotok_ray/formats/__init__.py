@@ -75,6 +75,7 @@ from nanotok_ray.formats.published import (
 )
 from nanotok_ray.formats.records import (
     ROLES,
+    CodeFile,
     CountFlow,
     CountRecord,
     Export,
@@ -103,6 +104,7 @@ from nanotok_ray.formats.records import (
     SumRecord,
     SumSize,
     Totals,
+    Transform,
 )
 from nanotok_ray.formats.run_summary import (
     CorpusSummary,
@@ -176,6 +178,7 @@ __all__ = [
     "TOKENIZER_FILE",
     "TOKENIZER_FOLDER",
     "BaseTotals",
+    "CodeFile",
     "CorpusSummary",
     "CountFlow",
     "CountRecord",
@@ -245,6 +248,7 @@ __all__ = [
     "Totals",
     "TrainingReport",
     "TrainingTotals",
+    "Transform",
     "VerifiedFiles",
     "check_size",
     "digest_of",

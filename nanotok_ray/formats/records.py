@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
 from nanotok_ray.formats.codec import Natural, Number, Numbers, Sha256, omitted
-from nanotok_ray.formats.names import SPLITS
+from nanotok_ray.formats.names import SPLITS, sha256_of
 from nanotok_ray.formats.settings import ShardSettings
 from nanotok_ray.formats.training_report import TrainingTotals
 
@@ -81,6 +81,8 @@ class Totals:
     """Rows of damaged row groups, each of which is quarantined as one tail."""
     unused_text: Numbers = omitted(factory=dict)
     """Values of keys that hold text and are not rendered, by key."""
+    dropped: Numbers = omitted(factory=dict)
+    """Rows of which the function of the source made no document, by reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -238,6 +240,8 @@ class CountRecord(ResultRecord):
     distinct_spans: Number
     gaps: Natural
     """Texts between the matches of the pattern."""
+    dropped: Numbers = omitted(factory=dict)
+    """As in `Totals`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -394,6 +398,45 @@ class PlannedSlice:
     """At least one range."""
 
 
+class CodeFile(NamedTuple):
+    """A file that the function of a source needs, with its content."""
+
+    name: str
+    """Path relative to the folder of the function's module."""
+    sha256: Sha256
+    text: str
+    """The text of the file."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transform:
+    """A function on the documents of a source, with its code unless a package has it."""
+
+    module: str
+    function: str
+    columns: tuple[str, ...] = omitted(())
+    """Columns that the function gets besides the document."""
+    version: str | None = omitted()
+    """The version of the package that has the module, as the recipe says; None: `files` has it."""
+    files: tuple[CodeFile, ...] = omitted(())
+
+    def __post_init__(self) -> None:
+        """Refuse code that does not have its hash."""
+        for file in self.files:
+            if sha256_of(file.text.encode()) != file.sha256:
+                raise ValueError(f"has the file {file.name!r} with another sha256 than its own")
+
+    @property
+    def name(self) -> str:
+        """The function as the recipe names it: MODULE:FUNCTION."""
+        return f"{self.module}:{self.function}"
+
+    def identity(self) -> list[object]:
+        """Return all on which the documents depend."""
+        files = [[file.name, file.sha256] for file in self.files]
+        return [self.module, self.function, list(self.columns), self.version, files]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedSource:
     """A source of the plan: its files, the split of each, and its slices in order."""
@@ -405,6 +448,8 @@ class PlannedSource:
     id_column: str | None = omitted()
     tools: str | None = omitted()
     """The column of the tools of conversations."""
+    transform: Transform | None = omitted()
+    """The function that its documents go through."""
     root: str
     """The folder to which file paths are relative."""
     rule: str

@@ -90,6 +90,9 @@ def give_up_after(limits: LimitsRecipe, slices: Iterable[Slice]) -> int | None:
     """
     allowed = [] if limits.max_quarantined is None else [limits.max_quarantined]
     share = limits.max_quarantined_share
+    slices = list(slices)
+    if any(slice_.transform is not None for slice_ in slices):
+        return None  # a function can make several documents of one
     if share < 1:
         good = sum(_max_documents(piece) for slice_ in slices for piece in slice_.pieces)
         allowed.append(ceil(share * good / (1 - share)))

@@ -21,6 +21,7 @@ from nanotok_ray.job.events import Activity, OnEvent, PlannedStage, ignore
 from nanotok_ray.job.exporting import ExportPlan, exportings, layouts_of
 from nanotok_ray.job.forecast import MIN_SECONDS
 from nanotok_ray.job.frozen_plan import frozen_bytes, plan_for, published_settings
+from nanotok_ray.job.functions import FunctionSample
 from nanotok_ray.job.learned import LearnedOutput, existing_tokenizer
 from nanotok_ray.job.plan_text import (
     Estimate,
@@ -115,6 +116,8 @@ class JobPlan:
     """The exports of that output, finished or unfinished."""
     adopts: bool = False
     """Whether a tokenizer that was not learned here is written into the output."""
+    functions: tuple[FunctionSample, ...] = ()
+    """The first documents of each source with a function."""
     conversations: tuple[ConversationSample, ...] = ()
     """The first conversations of each source with a chat template that has slices to tokenize."""
     estimate: Estimate | None = None
@@ -334,6 +337,7 @@ def _summary(plan: JobPlan) -> PlanSummary:
         notes=plan.notes,
         changes=plan_changes(plan.before, plan.plan),
         tokenizer=_tokenizer_plan(plan),
+        functions=plan.functions,
         conversations=plan.conversations,
         estimate=plan.estimate,
         frozen=plan.freezing,

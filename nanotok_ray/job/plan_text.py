@@ -9,6 +9,7 @@ from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job.changes import PlanChanges
 from nanotok_ray.job.conversations import ConversationSample
 from nanotok_ray.job.doctor.disk import Space
+from nanotok_ray.job.functions import FunctionSample
 from nanotok_ray.sources import SourceOverview
 from nanotok_ray.units import few, format_bytes, format_estimate, printable, quantity
 
@@ -85,6 +86,8 @@ class PlanSummary:
     also: StagePlan | None = omitted()
     """The smaller tokenizers."""
     tokenize: StagePlan | None = omitted()
+    functions: tuple[FunctionSample, ...] = omitted(())
+    """The first rows of each source with a function."""
     conversations: tuple[ConversationSample, ...] = omitted(())
     """The first conversations of each source; empty if the tokenizer is not known."""
     estimate: Estimate | None = omitted()
@@ -108,6 +111,8 @@ def plan_text(plan: PlanSummary) -> str:
         lines += _source_lines(source)
     if plan.tokenizer is not None:
         lines += _tokenizer_lines(plan.tokenizer)
+    for function in plan.functions:
+        lines += _function_lines(function)
     for sample in plan.conversations:
         lines += _conversation_lines(sample)
     lines += [f"note        {note}" for note in plan.notes]
@@ -157,6 +162,28 @@ def _tokenizer_lines(tokenizer: TokenizerPlan) -> Iterator[str]:
     yield f"tokenizer   {tokenizer.engine.text}"
     for source, (before, after) in tokenizer.around.items():
         yield f"{_INDENT}a document of {source}: {' '.join([*before, 'TEXT', *after])}"
+
+
+_MAX_ROW_CHARS = 160
+"""Characters of a row that are shown, before and after its function."""
+
+
+def _function_lines(sample: FunctionSample) -> Iterator[str]:
+    """Yield what a function makes of the first rows, and some of them: - before, + after."""
+    listed = [(f"{why} ({number:,})") for why, number in sample.dropped.items()]
+    dropped = f"; dropped: {', '.join(listed)}" if listed else ""
+    rows, documents = quantity(sample.rows, "row"), quantity(sample.documents, "document")
+    yield f"function    {sample.source}: {sample.function}; of {rows}, {documents}{dropped}"
+    for line, number in sample.errors.items():
+        yield f"{_INDENT}raised for {quantity(number, 'row')}: {printable(line)}"
+    for example in sample.examples:
+        yield f"{_INDENT}- {_shortened(example.before)}"
+        yield from (f"{_INDENT}+ {_shortened(text)}" for text in example.after)
+
+
+def _shortened(text: str) -> str:
+    line = printable(text)
+    return line if len(line) <= _MAX_ROW_CHARS else f"{line[:_MAX_ROW_CHARS]}..."
 
 
 _MAX_SHOWN = 1200

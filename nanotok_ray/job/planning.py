@@ -16,6 +16,7 @@ from nanotok_ray.job.doctor.disk import space_for
 from nanotok_ray.job.events import Activity, Note, OnEvent, ignore
 from nanotok_ray.job.forecast import MIN_SECONDS, TEXT_STAGES
 from nanotok_ray.job.frozen_plan import freeze
+from nanotok_ray.job.functions import sample_functions
 from nanotok_ray.job.job_plan import JobPlan, decide, reads_of
 from nanotok_ray.job.journaling import stages_of_last_run
 from nanotok_ray.job.plan_text import Estimate, FrozenPlan, StageEstimate
@@ -230,7 +231,13 @@ def plan_job(
         conversations += tuple(
             sample_conversations(announced.tokenizing, recipe.limits, templates=False)
         )
-    return replace(announced, estimate=estimate, freezing=frozen, conversations=conversations)
+    return replace(
+        announced,
+        estimate=estimate,
+        freezing=frozen,
+        functions=tuple(sample_functions(announced.plan)),
+        conversations=conversations,
+    )
 
 
 def _rates(

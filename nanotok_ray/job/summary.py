@@ -267,6 +267,10 @@ def _remarks(summary: Summary) -> Iterator[str]:
     corpus = summary.corpus
     if corpus is None:
         return
+    if corpus.dropped:
+        rows = quantity(sum(corpus.dropped.values()), "row")
+        reasons = few([f"{number:,}: {why}" for why, number in corpus.dropped.items()])
+        yield f"dropped     {rows} by the functions of sources ({reasons})"
     if corpus.unused_text:
         yield f"unused      {_unused_sentence(corpus.unused_text)}"
     yield from _composed_lines(corpus)

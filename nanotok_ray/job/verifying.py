@@ -31,6 +31,7 @@ def verify(
     sample: bool = True,
     deep: bool = False,
     masks: bool = False,
+    run_code: bool = False,
 ) -> Verification:
     """Verify a finished output.
 
@@ -41,6 +42,7 @@ def verify(
         deep: read all sources again and compare every document.
         masks: read the sources of conversations and vision documents again, and compare each
             document with the plain reading of its dialect.
+        run_code: run the functions of sources, whose code the plan of the output has.
 
     Raises:
         IncompleteOutputError: the manifest does not exist.
@@ -51,7 +53,7 @@ def verify(
         raise VerificationError("deep and masks are two ways to compare: pass one of them")
     depth: OutputDepth = "sample" if sample else "files"
     depth = "full" if deep else "masks" if masks else depth
-    return verify_output(folder, depth=depth, run=partial(_check, runtime))
+    return verify_output(folder, depth=depth, run=partial(_check, runtime), run_code=run_code)
 
 
 def _check(runtime: Runtime, items: Sequence[SliceWork]) -> Iterator[SliceCheck | CheckFailure]:

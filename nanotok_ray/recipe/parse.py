@@ -5,6 +5,7 @@ The inputs are the text of a recipe, overrides and the process's environment.
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -37,11 +38,15 @@ def load_recipe(path: str, *, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: The file cannot be read, or its content is invalid.
     """
     text = decoded(read_recipe(path), name=path)
-    return parse_recipe(text, overrides=overrides, name=path)
+    return parse_recipe(text, overrides=overrides, name=path, folder=str(Path(path).parent))
 
 
-def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recipe") -> Recipe:
+def parse_recipe(
+    text: str, *, overrides: Sequence[str] = (), name: str = "recipe", folder: str = "."
+) -> Recipe:
     """Parse and validate the TOML text of a recipe, which errors call `name`.
+
+    `folder` is the folder of the recipe, in which the files of functions are.
 
     Raises:
         RecipeError: The text is not TOML or its content is invalid; the message has a line for
@@ -65,7 +70,7 @@ def parse_recipe(text: str, *, overrides: Sequence[str] = (), name: str = "recip
             location = apply_override(tables, override)
             lines[location] = OVERRIDDEN
             lines.setdefault(location[:-1], OVERRIDDEN)
-        recipe = build_recipe(tables, environment=os.environ, lines=lines)
+        recipe = build_recipe(tables, environment=os.environ, lines=lines, folder=folder)
     except RecipeError as error:
         raise RecipeError(f"{name}: {error}") from error.__cause__
     recipe._text = text + "".join(f"# --set {override}\n" for override in overrides)  # noqa: SLF001
@@ -77,6 +82,7 @@ def build_recipe(
     *,
     environment: Mapping[str, str],
     lines: Mapping[Location, int] | None = None,
+    folder: str = ".",
 ) -> Recipe:
     """Validate the tables of a recipe; the inverse of `Recipe.to_dict`.
 
@@ -84,6 +90,7 @@ def build_recipe(
         tables: the tables of TOML.
         environment: the variables that texts can name.
         lines: the lines of the values in the TOML text, for errors.
+        folder: the folder of the recipe, in which the files of functions are.
 
     Raises:
         RecipeError: A key is unknown or missing, or a value is wrong.
@@ -103,6 +110,7 @@ def build_recipe(
             return value
 
     expanded = {name: expand(table, (name,)) for name, table in tables.items()}
+    _find_functions(expanded.get("source"), folder)
     try:
         recipe = Recipe.model_validate(
             {"output": {}} | expanded, context=FROM_TOML, by_alias=True, by_name=False
@@ -113,3 +121,13 @@ def build_recipe(
         if not problems:
             return recipe
     raise refusal(problems, lines=lines) from None
+
+
+def _find_functions(sources: object, folder: str) -> None:
+    """Replace the name of a module by the path of its file, if the folder of the recipe has it."""
+    for source in sources if isinstance(sources, list) else ():
+        written = source.get("transform") if isinstance(source, dict) else None
+        module, colon, function = written.rpartition(":") if isinstance(written, str) else ("",) * 3
+        path = Path(folder, module if module.endswith(".py") else f"{module}.py").expanduser()
+        if colon and (module.endswith(".py") or ("." not in module and path.is_file())):
+            source["transform"] = f"{path.absolute()}:{function}"

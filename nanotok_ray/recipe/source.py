@@ -1,10 +1,12 @@
 """One source of a recipe: its keys, with their limits and their defaults by kind."""
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
@@ -149,6 +151,51 @@ _new_meaning = must(
 )
 
 
+_FUNCTION = re.compile(r"(?:[^:]+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*(?:\.\w+)*")
+_is_function = must(
+    lambda name, _: _FUNCTION.fullmatch(name),
+    " = {value!r} is not of the form MODULE:FUNCTION, such as clean:fix for the function fix of "
+    "clean.py beside the recipe, or package.module:fix",
+)
+
+
+def _with_transform(default: object) -> AfterValidator:
+    return must(
+        lambda value, values: values.get("transform", "unknown") is not None or value == default,
+        " = {value!r} is for a function, and the source has none; set transform, or remove it",
+    )
+
+
+@rule
+def _inside_rule(names: tuple[str, ...], _: _Values) -> str | None:
+    for name in names:
+        path = PurePosixPath(name)
+        if not name or path.is_absolute() or ".." in path.parts:
+            return f" has {name!r}; name files in the folder of the function's file, as words.txt"
+    return None
+
+
+@rule
+def _version_rule(version: str | None, values: _Values) -> str | None:
+    function = values.get("transform")
+    if function is None or (version is None) == (".py:" in function):
+        return None
+    if version is None:
+        return (
+            f" is not set, and transform = {function!r} is a function of an installed package; set "
+            "version to that of the package, so that another version makes the documents anew, or "
+            "move the function into a file beside the recipe"
+        )
+    return f" = {version!r} has no use for a function of a file, whose content counts; remove it"
+
+
+_other_names = must(
+    lambda names, values: not {"source_row", values.get("column") or "text"} & {*names},
+    " = {value} has the column of the documents, or source_row, which the function gets anyway; "
+    "remove it",
+)
+
+
 def _vision_alone(default: object) -> AfterValidator:
     return must(
         lambda value, values: values.get("kind", "vision") == "vision" or value == default,
@@ -257,6 +304,19 @@ class SourceRecipe(Table):
     """Parquet column or JSON field with a string or an integer that is stored as the id of each
     document; None: no ids.
     """
+    transform: OrNone[Annotated[Text, _is_function]] = None
+    """The function that the documents go through, as MODULE:FUNCTION: of the file MODULE.py beside
+    the recipe or of a `.py` file by its path, or else of an installed module. `nanotok_ray.filters`
+    says what it gets and returns. None: none.
+    """
+    columns: Annotated[Texts, _with_transform(()), _other_names] = ()
+    """Parquet columns or JSON fields that the function gets besides the document."""
+    depends: Annotated[Texts, _with_transform(()), _inside_rule] = ()
+    """Further files that the function needs, relative to the folder of its file. If one of them or
+    the function's own file changes, the documents are made anew.
+    """
+    version: Annotated[OrNone[Annotated[Text, _with_transform(None)]], _version_rule] = None
+    """The version of the package of the function; required unless a file has it."""
     prepend: Annotated[Texts, _not_rendered] = Field(
         default_factory=lambda values: SPECIAL_TOKENS[:1] if _is_text(values) else ()
     )

@@ -156,6 +156,7 @@ def _finish(
         blank_lines=reading.blank_lines,
         quarantined=reading.reasons,
         lost_rows=reading.lost_rows,
+        dropped=dict(reading.dropped),
         tokens=sum(shard.tokens for shard in shards),
         **asdict(results.account),
         shards=tuple(shards),

@@ -51,8 +51,9 @@ from nanotok_ray.sources.quarantine import (
 )
 from nanotok_ray.sources.resolve import OnLook, listed_problems, resolve
 from nanotok_ray.sources.sample import check_sample
-from nanotok_ray.sources.slices import AllBadError, SliceReading, read_slices
+from nanotok_ray.sources.slices import AllBadError, SliceReading, read_slices, tried
 from nanotok_ray.sources.stored import TimeIsUpError, is_damage
+from nanotok_ray.sources.transform_code import transform_of
 from nanotok_ray.sources.unusable import UnusableFile, without_unusable
 
 __all__ = [
@@ -113,6 +114,8 @@ __all__ = [
     "resolve",
     "slice_changes",
     "suffix_format",
+    "transform_of",
+    "tried",
     "without_unusable",
     "write_quarantine",
 ]

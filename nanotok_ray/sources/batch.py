@@ -1,8 +1,10 @@
 """Batches of documents with their positions and the quarantined documents."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from nanotok_ray import _core
@@ -51,6 +53,12 @@ class Batch:
     """The number of skipped blank lines."""
     document_ids: Documents | None = None
     """The document ids as text, empty for a document without one; None without an id column."""
+    columns: pa.RecordBatch | None = None
+    """The columns that the function of the source gets besides; None for other sources, for JSON
+    lines, and after the function.
+    """
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """The rows of which the function of the source made no document, by reason."""
 
     def take(self, at: NDArray[np.int64]) -> "Batch":
         """Return a batch of the chosen documents, in the given order, with all bad documents."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nanotok_ray.formats import SourceFile
+from nanotok_ray.formats import SourceFile, Transform
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.names import split_suffix
 from nanotok_ray.storage import InputFile
@@ -52,6 +52,10 @@ class DocumentRules:
     """The column or field of the document ids; None: no ids are read."""
     tools: str | None = None
     """The column of the tools of conversations, which is read with those of the dialect."""
+    transform: Transform | None = None
+    """The function that the documents go through."""
+    columns: tuple[str, ...] = ()
+    """The columns that the function gets besides the document."""
     max_document_bytes: int = MAX_DOCUMENT_BYTES
     """A larger document is quarantined without reading it."""
     batch_documents: int = 1024

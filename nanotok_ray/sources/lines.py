@@ -251,7 +251,7 @@ def _batches(
 def _read(lines: Lines, rules: DocumentRules, *, is_json: bool) -> ReadLines:
     if not is_json:
         return read_text(lines.alone())
-    is_text = rules.kind == "text"
+    is_text = rules.kind == "text" and not rules.columns  # a function gets several fields
     return read_json(
         lines.with_breaks() if is_text else lines.alone(),
         field=rules.column if is_text else None,

@@ -3,27 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from nanotok_ray.documents import Documents
-from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, hash64_of
+from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch
+from nanotok_ray.sources.checked import checked_batch
 from nanotok_ray.sources.files import DocumentRules, Piece
-from nanotok_ray.sources.json_lines import (
-    MAX_VALUES,
-    invalid_utf8,
-    too_large,
-    too_many_values,
-)
 from nanotok_ray.sources.parquet_column import (
     Selection,
     chunk_range,
     id_texts,
-    is_utf8,
     open_parquet,
     values_at,
 )
@@ -36,7 +29,6 @@ from nanotok_ray.sources.stored import (
     changed,
     check_unchanged,
     expansion_problem,
-    invalid_at,
     is_damage,
 )
 
@@ -114,6 +106,16 @@ class _Expansion:
         return expansion_problem(self.decoded, self.account.num_bytes)
 
 
+class _ReadRows(NamedTuple):
+    """Rows that Arrow decoded."""
+
+    texts: pa.Array
+    """Their documents."""
+    ids: pa.Array | None
+    columns: pa.RecordBatch | None
+    """The columns that a function gets besides."""
+
+
 @dataclass(frozen=True, slots=True)
 class _RowGroup:
     """Conversion of one row group from arrays to batches."""
@@ -152,7 +154,7 @@ class _RowGroup:
             rows = headers.batch_rows(max_rows=rows, in_lists=self.num_rows if in_lists else None)
             limit = 0 if is_start else self.max_document_bytes
             problem = problem or headers.problem(chunk.compression, max_document_bytes=limit)
-            is_complete = is_start or not self.selection.is_json
+            is_complete = is_start or not self.selection.is_mixed_by_gaps
             if not is_complete and headers.num_values != chunk.num_values:
                 values = f"{headers.num_values} of {chunk.num_values}"
                 problem = problem or f"the pages of a column hold {values} values"
@@ -181,95 +183,50 @@ class _RowGroup:
                     raise
                 yield self.tail(str(error), row=row)
                 return
-            if documents is None or len(documents[0]) > end - row:
+            if documents is None or len(documents.texts) > end - row:
                 yield self.tail(f"the column chunk has other than {self.num_rows} rows", row=row)
                 return
-            problem = expansion.problem(documents[0].nbytes)
+            problem = expansion.problem(documents.texts.nbytes)
             if problem is not None:
                 yield self.tail(problem, row=row)
                 return
-            yield self._batch(*documents, first_row=row)
-            row += len(documents[0])
+            yield self._batch(documents, first_row=row)
+            row += len(documents.texts)
 
-    def _arrays(
-        self, parquet: pq.ParquetFile, *, max_rows: int
-    ) -> Iterator[tuple[pa.Array, pa.Array | None]]:
-        """Yield the documents of the row group as string arrays, and their ids."""
-        id_column = self.selection.id_column
+    def _arrays(self, parquet: pq.ParquetFile, *, max_rows: int) -> Iterator["_ReadRows"]:
+        """Yield the documents of the row group as string arrays, their ids and other columns."""
+        id_column, others = self.selection.id_column, self.selection.others
         ids = () if id_column is None else (id_column,)
         batches = parquet.iter_batches(
             batch_size=max_rows,
             row_groups=[self.number],
-            columns=list(dict.fromkeys((*self.selection.columns, *ids))),
+            columns=list(dict.fromkeys((*self.selection.columns, *ids, *others))),
             use_threads=False,
         )
         for batch in batches:
-            batch_ids = None if id_column is None else id_texts(values_at(batch, id_column))
-            yield self.selection.documents(batch), batch_ids
-
-    def _batch(self, array: pa.Array, ids: pa.Array | None, *, first_row: int) -> Batch:
-        rows = np.arange(first_row, first_row + len(array), dtype=np.int64)
-        bad: list[BadDocument] = []
-        if array.null_count or self._has_too_large(array) or not is_utf8(array):
-            good, bad = self._sort_out(array, ids, first_row=first_row)
-            array, rows = array.take(pa.array(good)), rows[good]
-            ids = None if ids is None else ids.take(pa.array(good))
-        return Batch(
-            documents=Documents.from_arrow(array),
-            positions=rows,
-            numbers=rows,
-            group=self.number,
-            bad=tuple(bad),
-            document_ids=None if ids is None else Documents.from_arrow(ids),
-        )
-
-    def _has_too_large(self, array: pa.Array) -> bool:
-        """Return whether a document is above the limit, or is so long that values are counted."""
-        limit = self.max_document_bytes
-        if self.selection.is_json:
-            limit = min(limit, MAX_VALUES)
-        if array.nbytes <= limit:  # all documents together
-            return False
-        max_bytes = pc.max(pc.binary_length(array)).as_py()
-        return max_bytes is not None and int(max_bytes) > limit
-
-    def _sort_out(
-        self, array: pa.Array, ids: pa.Array | None, *, first_row: int
-    ) -> tuple[NDArray[np.int64], list[BadDocument]]:
-        """Return the positions of valid texts, and the bad texts; slow, only for bad batches."""
-        good: list[int] = []
-        bad: list[BadDocument] = []
-        for index, value in enumerate(array.cast(pa.large_binary())):
-            document = self._checked(value)
-            if document is None:
-                good.append(index)
-                continue
-            reason, hash64, num_bytes = document
-            row = first_row + index
-            bad.append(
-                BadDocument(
-                    number=row,
-                    position=row,
-                    reason=reason,
-                    hash64=hash64,
-                    num_bytes=num_bytes,
-                    id=None if ids is None else ids[index].as_py() or None,
-                )
+            columns = {name: values_at(batch, name) for name in others}
+            yield _ReadRows(
+                self.selection.documents(batch),
+                None if id_column is None else id_texts(values_at(batch, id_column)),
+                pa.RecordBatch.from_pydict(columns) if columns else None,
             )
-        return np.array(good, dtype=np.int64), bad
 
-    def _checked(self, value: pa.Scalar) -> tuple[str, int | None, int] | None:
-        """Return reason, hash64 and size of a bad text, or None for a valid one."""
-        if not value.is_valid:
-            return f"field is null: {self.selection.columns[0]!r}", None, 0
-        raw = value.as_buffer()
-        if raw.size > self.max_document_bytes:
-            reason = too_large(f"{raw.size} bytes", limit=self.max_document_bytes)
-            return reason, None, raw.size
-        if self.selection.is_json and (many := too_many_values(raw)):
-            return many, hash64_of(raw), raw.size
-        position = invalid_at(raw)
-        return None if position is None else (invalid_utf8(position), hash64_of(raw), raw.size)
+    def _batch(self, read: "_ReadRows", *, first_row: int) -> Batch:
+        rows = np.arange(first_row, first_row + len(read.texts), dtype=np.int64)
+        return checked_batch(
+            read.texts,
+            Batch(
+                documents=Documents.from_bytes([]),
+                positions=rows,
+                numbers=rows,
+                group=self.number,
+                document_ids=None if read.ids is None else Documents.from_arrow(read.ids),
+                columns=read.columns,
+            ),
+            max_document_bytes=self.max_document_bytes,
+            is_json=self.selection.is_json,
+            column=self.selection.columns[0],
+        )
 
     def tail(self, problem: str, *, row: int) -> Batch:
         """Return a batch without documents for the rows from a row on."""

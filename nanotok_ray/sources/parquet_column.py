@@ -7,10 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from nanotok_ray import _core
 from nanotok_ray.dialects import METADATA, detect_columns, is_metadata
-from nanotok_ray.documents import Documents
 from nanotok_ray.errors import SourceError
+from nanotok_ray.sources.checked import is_utf8
 from nanotok_ray.sources.columns import PREFERENCES, is_preference
 from nanotok_ray.sources.parquet_pages import ChunkFile
 from nanotok_ray.sources.stored import is_damage
@@ -32,12 +31,6 @@ def id_texts(array: pa.Array) -> pa.Array:
         return texts
     raw = texts.cast(pa.large_binary()).to_pylist()
     return pa.array([value.decode(errors="replace") for value in raw], pa.large_string())
-
-
-def is_utf8(array: pa.Array) -> bool:
-    """Return whether all strings of an array without nulls are UTF-8; Arrow does not check."""
-    documents = Documents.from_arrow(array)
-    return _core.is_utf8(documents.data, documents.offsets)
 
 
 MAX_ROWS_PER_BYTE = 64
@@ -64,10 +57,15 @@ class Selection:
     id_column: str | None = None
     id_chunks: tuple[int, ...] = ()
     """The number of the column of ids, if any."""
+    others: tuple[str, ...] = ()
+    """The columns that the function of the source gets besides; `chunks` has their numbers too."""
     is_json: bool = False
-    """Whether documents are JSON of the values of several columns, so that a skipped page would mix
-    them up.
-    """
+    """Whether documents are JSON of the values of several columns."""
+
+    @property
+    def is_mixed_by_gaps(self) -> bool:
+        """Whether a skipped page of one column would mix up the rows of several."""
+        return self.is_json or bool(self.others)
 
     def num_bytes(self, group: pq.RowGroupMetaData) -> int:
         """Return the uncompressed bytes of the columns in a row group, without the ids."""

@@ -31,6 +31,7 @@ from nanotok_ray.sources.parquet_column import (
     is_text,
     numbers_of,
     open_parquet,
+    paths_of,
     text_selection,
     unread_columns,
 )
@@ -245,7 +246,8 @@ def read_footer(file: SourceFile, rules: DocumentRules, *, dialect: str | None) 
             file = replace(file, dialect=dialect)
             ignored, min_bytes = metadata_of(Dialect(kind=rules.kind, name=dialect)), 1
         selection = selection_of(parquet, file, rules)
-        used = {name.partition(".")[0] for name in selection.columns} | {rules.id_column}
+        read = (*selection.columns, *selection.others)
+        used = {name.partition(".")[0] for name in read} | {rules.id_column}
         groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
         layout = (RowGroup(group.num_rows, selection.num_bytes(group)) for group in groups)
         return Footer(
@@ -285,10 +287,33 @@ def selection_of(parquet: pq.ParquetFile, file: SourceFile, rules: DocumentRules
         selection = text_selection(parquet, url=url, column=rules.column)
     else:
         selection = _row_selection(parquet, file, rules, dialect=file.dialect)
+    if rules.columns and file.dialect is None:
+        selection = _with_others(selection, parquet, rules.columns, url=url)
     if id_column is None:
         return selection
     number = column_number(parquet, url=url, column=id_column, key="id_column")
     return replace(selection, id_column=id_column, id_chunks=(number,))
+
+
+def _with_others(
+    selection: Selection, parquet: pq.ParquetFile, names: tuple[str, ...], *, url: str
+) -> Selection:
+    """Return a selection that also has the columns of a function."""
+    chunks = list(selection.chunks)
+    for name in names:
+        numbers = numbers_of(parquet.metadata, name)
+        if not numbers:
+            raise _no_column(parquet, name, url=url)
+        chunks += [number for number in numbers if number not in chunks]
+    return replace(selection, others=names, chunks=tuple(chunks))
+
+
+def _no_column(parquet: pq.ParquetFile, name: str, *, url: str) -> SourceError:
+    names = ", ".join(map(repr, paths_of(parquet.metadata))) or "none"
+    return SourceError(
+        f"{url} has no column {name!r}; its columns are {names}; set columns in the recipe to "
+        "some of them"
+    )
 
 
 def _row_selection(
@@ -299,9 +324,15 @@ def _row_selection(
     try:
         names = columns_of(dialect, kind=rules.kind, available=schema.names)
     except SourceError as error:
-        raise SourceError(f"{file.url}: {error}") from None
-    tools = (rules.tools,) if rules.tools in schema.names and rules.tools not in names else ()
-    selection = _objects(parquet, (*names, *tools), url=file.url)
+        if not rules.columns:
+            raise SourceError(f"{file.url}: {error}") from None
+        names = ()  # the function makes the documents of other columns
+    others = (*rules.columns, rules.tools)
+    more = dict.fromkeys(name for name in others if name in schema.names and name not in names)
+    for name in rules.columns:
+        if name not in schema.names:
+            raise _no_column(parquet, name, url=file.url)
+    selection = _objects(parquet, (*names, *filter(None, more)), url=file.url)
     for name in names:
         _check_type(schema.field(name).type, name=name, dialect=dialect, url=file.url)
     return selection

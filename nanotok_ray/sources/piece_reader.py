@@ -9,6 +9,7 @@ from nanotok_ray.sources.json_lines import invalid_utf8, too_large
 from nanotok_ray.sources.lines import read_lines
 from nanotok_ray.sources.parquet import read_row_groups
 from nanotok_ray.sources.stored import DecodedStream, ReadAccount, StoredFile, invalid_at
+from nanotok_ray.sources.transform import transformed
 from nanotok_ray.storage import unreadable
 
 _BLOCK_BYTES = 1 << 20
@@ -91,20 +92,32 @@ class PieceReader:
         return self._account.num_bytes
 
 
-def read_piece(piece: Piece, rules: DocumentRules, *, deadline: float | None = None) -> PieceReader:
+def read_piece(
+    piece: Piece,
+    rules: DocumentRules,
+    *,
+    deadline: float | None = None,
+    with_check: bool = True,
+) -> PieceReader:
     """Read the documents of a piece in order, in bounded memory.
 
     A document larger than the limit is quarantined with the reason `too large: ...`. Reading ends
-    at the deadline, a time of `time.monotonic`.
+    at the deadline, a time of `time.monotonic`. With `with_check`, a function of the source is
+    called twice for the first rows.
 
     Iterating raises:
-        SourceError: The file has been removed or changed since the plan was made.
+        SourceError: The file has been removed or changed since the plan was made, or the function
+            is not as it must be; see `transformed`.
         TransientIOError: A remote store failed temporarily.
         TimeIsUpError: The deadline is over.
     """
     account = ReadAccount(deadline=deadline)
     read = _READERS.get(piece.file.format, read_lines)
-    return PieceReader(read(piece, rules, account), piece=piece, account=account)
+    batches = read(piece, rules, account)
+    if rules.transform is not None:
+        is_json_lines = piece.file.format == "jsonl"
+        batches = transformed(batches, rules, is_json_lines=is_json_lines, with_check=with_check)
+    return PieceReader(batches, piece=piece, account=account)
 
 
 _READERS = {"document": read_document, "parquet": read_row_groups}

@@ -14,6 +14,7 @@ from nanotok_ray.formats import (
     PlannedSource,
     SourceFile,
     StoredPlan,
+    Transform,
     dump,
     key_of,
     load,
@@ -47,6 +48,8 @@ class Slice:
     it."""
     tools: str | None = None
     """The column of the tools of conversations; the key of the shards has it."""
+    transform: Transform | None = None
+    """The function that the documents go through."""
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -67,18 +70,17 @@ class Slice:
     @property
     def key(self) -> str:
         """The sha256 of everything that determines the documents of the slice."""
-        return key_of(
-            {
-                "source": self.source,
-                "kind": self.kind,
-                "column": self.column,
-                "split": self.split,
-                "share": self.share,
-                "pieces": [
-                    [file_key(piece.file), piece.start, piece.stop] for piece in self.pieces
-                ],
-            }
-        )
+        values: dict[str, object] = {
+            "source": self.source,
+            "kind": self.kind,
+            "column": self.column,
+            "split": self.split,
+            "share": self.share,
+            "pieces": [[file_key(piece.file), piece.start, piece.stop] for piece in self.pieces],
+        }
+        if self.transform is not None:
+            values["transform"] = self.transform.identity()
+        return key_of(values)
 
     def name_for(self, key: str) -> str:
         """Return the name of this slice's results under a key: stem, number, 16 hex of the key."""
@@ -117,6 +119,7 @@ def slices_of(source: PlannedSource) -> Iterator[Slice]:
             column=source.column,
             id_column=source.id_column,
             tools=source.tools,
+            transform=source.transform,
             split=slice_.split,
             share=slice_.share,
             number=slice_.number,

@@ -23,6 +23,7 @@ from nanotok_ray.sources.names import matches
 from nanotok_ray.sources.plan import Plan, Slice, clean_stem, num_documents
 from nanotok_ray.sources.resolve import OnLook, ignore_looks, resolve
 from nanotok_ray.sources.sample import check_sample
+from nanotok_ray.sources.transform_code import transform_of
 from nanotok_ray.storage import InputFile
 from nanotok_ray.units import few, quantity
 
@@ -334,15 +335,15 @@ class EarlierPlan:
     def accepts(self, source: PlannedSource) -> bool:
         """Return whether a finished output has a source that is read in the same way."""
         former = self._source(source.name) if self.is_finished else None
-        return former is not None and (former.kind, former.format, former.column) == (
-            source.kind,
-            source.format,
-            source.column,
-        )
+        return former is not None and _reading(former) == _reading(source)
 
     def _source(self, name: str) -> PlannedSource | None:
         sources = () if self.plan is None else self.plan.sources
         return next((source for source in sources if source.name == name), None)
+
+
+def _reading(source: PlannedSource) -> tuple[object, ...]:
+    return source.kind, source.format, source.column, source.transform
 
 
 def make_plan(
@@ -370,9 +371,11 @@ def make_plan(
     errors: list[SourceError] = []
     for source in recipe.sources:
         try:
+            transform = transform_of(source)
             resolved = resolve(source, written=recipe.output.folders, on_look=on_look)
             frozen, slice_bytes = earlier.frozen(source.name), recipe.limits.slice_bytes
             now = _plan_source(source, resolved, frozen, slice_bytes=slice_bytes, notes=notes)
+            now = replace(now, transform=transform)
             planned.append((now, resolved))
             if with_sample:
                 is_accepted = earlier.accepts(now)

@@ -7,7 +7,7 @@ determine how files are read. No file is read.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from nanotok_ray.formats import PlannedSource, SourceFile
+from nanotok_ray.formats import PlannedSource, SourceFile, Transform, key_of
 from nanotok_ray.sources.plan import Plan, file_key
 from nanotok_ray.units import masked_url
 
@@ -86,7 +86,7 @@ class ReadingChange:
 
 
 _READING = {
-    **{name: name for name in ("kind", "column", "id_column", "tools")},
+    **{name: name for name in ("kind", "column", "id_column", "tools", "transform")},
     "split": "rule",
 }
 """Keys of the recipe that determine how files are read, with the attribute of a planned source."""
@@ -99,7 +99,16 @@ def reading_changes(before: Plan, after: Plan) -> Iterator[ReadingChange]:
         for what, field in _READING.items() if source.name in old else ():
             then, now = getattr(old[source.name], field), getattr(source, field)
             if then != now:
-                yield ReadingChange(source=source.name, what=what, before=then, now=now)
+                yield ReadingChange(
+                    source=source.name, what=what, before=_written(then), now=_written(now)
+                )
+
+
+def _written(value: str | Transform | None) -> str | None:
+    """Return the value of a key as text; a function with a hash of all on which it depends."""
+    if isinstance(value, Transform):
+        return f"{value.name} ({key_of(value.identity())[:8]})"
+    return value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -147,6 +147,7 @@ def _footer(file: SourceFile, source: SourceRecipe) -> Look:
         column=source.column,
         id_column=source.id_column,
         tools=source.tools,
+        columns=source.columns,
     )
     footer = read_footer(file, rules, dialect=source.dialect)
     is_chosen = source.kind == "text" and "column" in source.model_fields_set

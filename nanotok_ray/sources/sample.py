@@ -21,14 +21,15 @@ from nanotok_ray.dialects import (
 from nanotok_ray.errors import SourceError, TransientIOError
 from nanotok_ray.formats import SourceFile
 from nanotok_ray.recipe import AUTO, GROUNDING, NANOCHAT, LimitsRecipe, SourceRecipe
-from nanotok_ray.sources.batch import BadDocument, Batch, BatchBuilder
+from nanotok_ray.sources.batch import MAX_BATCH_BYTES, BadDocument, Batch, BatchBuilder
 from nanotok_ray.sources.columns import PREFERENCES, is_preference, text_field
-from nanotok_ray.sources.files import DocumentRules
+from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.json_lines import BOM, Shape, invalid_utf8, too_large
 from nanotok_ray.sources.lines import LineBlocks, batch_builder, lines_to_batches
 from nanotok_ray.sources.names import COMPRESSIONS, convertible
 from nanotok_ray.sources.parquet import first_rows
 from nanotok_ray.sources.parquet_rows import selection_of
+from nanotok_ray.sources.piece_reader import read_piece
 from nanotok_ray.sources.resolve import unread_note
 from nanotok_ray.sources.start import (
     MAX_ROWS,
@@ -40,6 +41,8 @@ from nanotok_ray.sources.start import (
     starts,
 )
 from nanotok_ray.sources.stored import FIRST_BYTES, is_compressed
+from nanotok_ray.sources.transform import transformed
+from nanotok_ray.sources.transform_code import transform_of
 from nanotok_ray.storage import unreadable
 from nanotok_ray.units import quantity
 
@@ -79,6 +82,8 @@ def sample(
         column=source.column,
         id_column=source.id_column,
         tools=source.tools,
+        transform=transform_of(source),
+        columns=source.columns,
         max_document_bytes=max_document_bytes,
         batch_documents=MAX_ROWS,
     )
@@ -125,6 +130,18 @@ def _sampled(
 
 def _first_batch(file: SourceFile, rules: DocumentRules) -> tuple[Batch | None, Start]:
     """Return the first documents of a file, if any, and the bytes of lines."""
+    if rules.transform is not None and file.format == "document":
+        is_long = file.size > MAX_BATCH_BYTES  # of which the function needs everything
+        return None if is_long else next(iter(read_piece(Piece.of(file), rules))), _NO_START
+    batch, start = _first_read(file, rules)
+    if batch is not None and rules.transform is not None:
+        is_json = file.format == "jsonl"
+        (batch,) = transformed([batch], rules, is_json_lines=is_json, with_check=True)
+    return batch, start
+
+
+def _first_read(file: SourceFile, rules: DocumentRules) -> tuple[Batch | None, Start]:
+    """Return the same without the function of the source."""
     if file.format == "parquet":
         select = partial(selection_of, file=file, rules=rules)
         limit = rules.max_document_bytes

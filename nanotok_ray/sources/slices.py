@@ -4,6 +4,7 @@ The account has the bytes read, the number of documents, and the quarantined doc
 the same pieces can be read together.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -25,6 +26,7 @@ from nanotok_ray.sources.quarantine import (
     Quarantined,
     QuarantineEntry,
 )
+from nanotok_ray.sources.transform import Trial, try_function
 
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """Fewer for vision, because a line with images can become a million tokens."""
@@ -44,8 +46,8 @@ class SliceReading:
     """One pass over a slice. Iterate once, then read the account.
 
     `documents_in` is the number of documents of the slice, including quarantined ones. With a
-    share, documents of the other split are skipped and not counted, and unreadable rows belong to
-    train.
+    share, documents of the other split are skipped and not counted, and unreadable and dropped rows
+    belong to train.
     """
 
     slice: Slice
@@ -66,6 +68,8 @@ class SliceReading:
     blank_lines: int = 0
     other_split: int = 0
     """Documents that the share assigns to the other split."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Rows of which the function of the source made no document, by reason."""
     lost_rows: int = 0
     """Rows of damaged parquet row groups, each of which is one quarantined tail."""
     _bytes_set_aside: int = 0  # bytes of documents that were not yielded
@@ -78,17 +82,25 @@ class SliceReading:
         for _, number, batch in read_slices([self]):
             yield number, batch
 
+    @property
+    def rules(self) -> DocumentRules:
+        """How the documents are read."""
+        slice_ = self.slice
+        return DocumentRules(
+            kind=slice_.kind,
+            column=slice_.column,
+            id_column=slice_.id_column if self.with_document_ids else None,
+            tools=slice_.tools,
+            transform=slice_.transform,
+            columns=() if slice_.transform is None else slice_.transform.columns,
+            max_document_bytes=self.max_document_bytes,
+            batch_documents=_BATCH_DOCUMENTS[slice_.kind],
+        )
+
     def reader(self, piece: Piece) -> PieceReader:
         """Return a reader of all documents of a piece, including those of the other split."""
-        rules = DocumentRules(
-            kind=self.slice.kind,
-            column=self.slice.column,
-            id_column=self.slice.id_column if self.with_document_ids else None,
-            tools=self.slice.tools,
-            max_document_bytes=self.max_document_bytes,
-            batch_documents=_BATCH_DOCUMENTS[self.slice.kind],
-        )
-        return read_piece(piece, rules, deadline=self.deadline)
+        is_first = piece is self.slice.pieces[0]
+        return read_piece(piece, self.rules, deadline=self.deadline, with_check=is_first)
 
     def take(self, piece: int, batch: Batch, is_val: npt.NDArray[np.bool_] | None) -> Batch:
         """Return the documents of a batch that belong to this slice, and account for the batch.
@@ -155,12 +167,14 @@ class SliceReading:
         is_train = self.slice.split == "train"
         keep = np.flatnonzero(~is_val if is_train else is_val).astype(np.int64)
         self.other_split += len(batch.documents) - len(keep)
-        return replace(batch.take(keep), bad=batch.bad if is_train else ())
+        taken = batch.take(keep)
+        return taken if is_train else replace(taken, bad=(), dropped={})
 
     def _account(self, piece: int, batch: Batch) -> None:
         self.documents_in += len(batch.documents) + len(batch.bad)
         self.bytes_given += batch.documents.num_bytes
         self.blank_lines += batch.blank
+        self.dropped.update(batch.dropped)
         for bad in batch.bad:
             self._bytes_set_aside += bad.num_bytes
             self._enter(piece, bad)
@@ -232,3 +246,16 @@ def _is_val(batch: Batch, share: str) -> npt.NDArray[np.bool_]:
     if bound >= 1 << 64:
         return np.ones(len(hashes), dtype=np.bool_)
     return np.asarray(hashes < np.uint64(bound))
+
+
+def tried(reading: SliceReading) -> Trial | None:
+    """Return what the function of a slice makes of its first batch; None without documents.
+
+    Raises:
+        SourceError: See `transformed`.
+    """
+    piece, rules = reading.slice.pieces[0], reading.rules
+    for batch in read_piece(piece, replace(rules, transform=None), deadline=reading.deadline):
+        if len(batch.documents):
+            return try_function(batch, rules, is_json_lines=piece.file.format == "jsonl")
+    return None

@@ -264,7 +264,9 @@ def _submit(client: JobSubmissionClient, submission_id: str, submission: Submiss
     """
     with tempfile.TemporaryDirectory(prefix="nanotok-submit-") as folder:
         for name, data in submission.files.items():
-            Path(folder, name).write_bytes(data)
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         try:
             client.submit_job(
                 entrypoint=submission.entrypoint,

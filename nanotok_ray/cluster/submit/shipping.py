@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.errors import RecipeError
-from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER
+from nanotok_ray.formats import MANIFEST_NAME, TOKENIZER_FOLDER, sha256_of
 from nanotok_ray.recipe import Recipe, build_recipe
 from nanotok_ray.recipe.text import (
     absolute_path,
@@ -24,6 +24,7 @@ from nanotok_ray.recipe.text import (
     read_recipe,
     tables_of,
 )
+from nanotok_ray.sources import transform_of
 from nanotok_ray.tokenizer import READABLE_NAME
 from nanotok_ray.units import is_secret
 
@@ -53,7 +54,7 @@ class Submission:
     entrypoint: str
     """The command of the driver, for a shell."""
     files: Mapping[str, bytes]
-    """All files of the working directory: only the recipe."""
+    """All files of the working directory: the recipe, and the functions of sources beside it."""
     variables: Mapping[str, str]
     """Environment of the job."""
     digest: str
@@ -118,12 +119,15 @@ def ship(
     _check_paths(path, tables, variables)
     name = f"{_slug(path)}.toml"
     entrypoint = command.entrypoint(name)
+    code = _code_files(path, recipe, tables)
     values = [data.decode(), entrypoint, recipe.output.path, sorted(variables.items())]
+    if code:
+        values.append(sorted((name, sha256_of(text)) for name, text in code.items()))
     digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
     return Submission(
         base_id=f"nanotok-{_slug(path)}-{digest[:12]}",
         entrypoint=entrypoint,
-        files={name: data},
+        files={name: data, **code},
         variables=dict(variables),
         digest=digest,
         output=recipe.output.path,
@@ -177,12 +181,35 @@ def _read(path: str, overrides: Sequence[str]) -> tuple[bytes, Tables]:
 
 def _checked(path: str, tables: Tables, variables: Mapping[str, str]) -> Recipe:
     try:
-        return build_recipe(tables, environment=variables)
+        return build_recipe(tables, environment=variables, folder=str(Path(path).parent))
     except RecipeError as error:
         text = str(error)
         if "environment variable" in text:
             text += " (the job gets no variable of this shell: --env NAME=VALUE passes one on)"
         raise RecipeError(f"{path}: {text}") from error
+
+
+def _code_files(path: str, recipe: Recipe, tables: Tables) -> dict[str, bytes]:
+    """Return the files of the functions of sources that are beside the recipe.
+
+    Raises:
+        RecipeError: A function is in a file of another folder, with a relative path.
+        SourceError: A file cannot be read.
+    """
+    folder, code = Path(path).parent.absolute(), dict[str, bytes]()
+    for source, table in zip(recipe.sources, tables["source"], strict=True):
+        file = Path((source.transform or "").rpartition(":")[0])
+        if file.suffix != ".py" or table["transform"].startswith(("/", "~")):
+            continue
+        transform = transform_of(source)
+        if file.parent != folder or transform is None:
+            raise RecipeError(
+                f"{path}: source.{source.name}.transform = {table['transform']!r} is in another "
+                "folder than the recipe; move the file beside the recipe, or write its full path "
+                "on the cluster"
+            )
+        code |= {one.name: one.text.encode() for one in transform.files}
+    return code
 
 
 def _check_paths(path: str, tables: Tables, variables: Mapping[str, str]) -> None:

@@ -72,6 +72,7 @@ def account_problems(record: ShardRecord, reading: SliceReading) -> Iterator[str
         "documents of the other split": (record.other_split, reading.other_split),
         # Records of earlier versions do not count them.
         "lost rows": (record.lost_rows or reading.lost_rows, reading.lost_rows),
+        "dropped rows": (dict(record.dropped), dict(reading.dropped)),
     }
     for what, (then, now) in counted.items():
         if then != now:
