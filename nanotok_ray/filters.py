@@ -323,7 +323,7 @@ def normalize(form: str) -> BatchFunction:
     Raises:
         ValueError: The form is none of these.
     """
-    unicodedata.normalize(form, "")  # type: ignore[arg-type]
+    unicodedata.normalize(form, "\u00e9")  # type: ignore[arg-type]
 
     @per_document
     def of_text(text: str, **_: object) -> str:
