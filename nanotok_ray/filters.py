@@ -183,26 +183,29 @@ def checked(batch: object, *, name: str, num_rows: int) -> Result:
     for column in (ROW, name):
         if batch.schema.names.count(column) != 1:
             raise TypeError(f"the batch that it returned has not one column {column!r}")
-    rows = batch.column(ROW).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    if len(rows) and (rows[0] < 0 or rows[-1] >= num_rows or (np.diff(rows) < 0).any()):
+    numbers, documents = batch.column(ROW), batch.column(name)
+    rows = np.asarray(numbers.cast(pa.int64()))
+    steps = np.diff(rows)
+    is_row = len(rows) == 0 or (rows[0] >= 0 and rows[-1] < num_rows and bool((steps >= 0).all()))
+    if numbers.null_count or not is_row:
         raise ValueError(f"its column {ROW!r} must have rows of the argument, in order")
-    documents = batch.column(name).cast(pa.large_string())
-    is_given = documents.is_valid()
+    if documents.type != pa.large_string():
+        documents = documents.cast(pa.large_string())
     dropped: Counter[str] = Counter()
-    if REASON in batch.schema.names:
-        reasons = batch.column(REASON).cast(pa.string())
-        dropped.update(reason for reason in reasons.to_pylist() if reason is not None)
-        is_given = pc.and_(is_given, reasons.is_null())
-        explained = rows[reasons.is_valid().to_numpy(zero_copy_only=False)]
-    else:
-        explained = rows[:0]
-    if not pc.all(is_given).as_py():
-        rows = rows[is_given.to_numpy(zero_copy_only=False)]
-        documents = documents.filter(is_given)
-    num_removed = num_rows - len(np.union1d(rows, explained))
+    is_covered = np.zeros(num_rows, dtype=bool)
+    reasons = batch.column(REASON) if REASON in batch.schema.names else pa.nulls(len(batch))
+    if reasons.null_count < len(reasons) or documents.null_count:
+        is_dropped = np.asarray(reasons.is_valid())
+        texts = reasons.cast(pa.string()).to_pylist()
+        dropped.update(text for text in texts if text is not None)
+        is_covered[rows[is_dropped]] = True
+        is_given = np.asarray(documents.is_valid()) & ~is_dropped
+        rows, documents = rows[is_given], documents.filter(pa.array(is_given))
+    is_covered[rows] = True
+    num_removed = num_rows - int(np.count_nonzero(is_covered))
     if num_removed:
-        dropped[REMOVED] = num_removed
-    return Result(rows, documents, +dropped)
+        dropped[REMOVED] += num_removed
+    return Result(rows, documents, dropped)
 
 
 def chain(*functions: BatchFunction) -> BatchFunction:

@@ -28,6 +28,8 @@ from nanotok_ray.sources.transform_code import last_line, load_function
 
 NUM_REPEATED: Final = 64
 """The number of rows for which the function is called twice, in the first batch."""
+CALL_BYTES: Final = 1 << 21
+"""The size from which on batches are not joined for a call."""
 MAX_REASONS: Final = 100
 """Limit of the reasons of a batch that are counted separately."""
 MAX_REASON_CHARS: Final = 100
@@ -52,7 +54,7 @@ def transformed(
     """
     function = _function_of(rules)
     shift, group = 0, None
-    for batch in batches:
+    for batch in _joined(batches):
         if batch.group != group:  # numbers are unique in a row group
             shift, group = 0, batch.group
         given = _given(batch, rules, is_json_lines=is_json_lines)
@@ -66,6 +68,38 @@ def transformed(
         result, further = _after(given, call, rules, shift=shift)
         shift += further
         yield result
+
+
+def _joined(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield the batches in groups, since a call takes time: Arrow gives 250 kB of a column."""
+    waiting: list[Batch] = []
+    num_bytes = 0
+    for batch in batches:
+        is_full = num_bytes >= CALL_BYTES
+        if waiting and (is_full or waiting[0].group != batch.group):
+            yield _one_of(waiting)
+            waiting, num_bytes = [], 0
+        waiting.append(batch)
+        num_bytes += batch.documents.num_bytes
+    if waiting:
+        yield _one_of(waiting)
+
+
+def _one_of(batches: list[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    ids = [batch.document_ids for batch in batches if batch.document_ids is not None]
+    columns = [batch.columns for batch in batches if batch.columns is not None]
+    return Batch(
+        documents=Documents.joined([batch.documents for batch in batches]),
+        positions=np.concatenate([batch.positions for batch in batches]),
+        numbers=np.concatenate([batch.numbers for batch in batches]),
+        group=batches[0].group,
+        bad=tuple(bad for batch in batches for bad in batch.bad),
+        blank=sum(batch.blank for batch in batches),
+        document_ids=Documents.joined(ids) if ids else None,
+        columns=pa.concat_batches(columns) if columns else None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,7 +234,7 @@ class _Function:
                 else self._called(part.set_column(0, filters.ROW, numbers))
             )
             again += _pairs(repeated, start=start)
-        first = [pair for pair in _pairs(call) if pair[0] < count]
+        first = _pairs(call, stop=count)
         if first != again:
             pairs = zip([*first, None], [*again, None], strict=False)
             other = next(one or two for one, two in pairs if one != two)
@@ -212,9 +246,11 @@ class _Function:
             )
 
 
-def _pairs(call: _Call, *, start: int = 0) -> list[tuple[int, bytes]]:
-    texts = call.documents.cast(pa.large_binary()).to_pylist()
-    return [(row + start, text) for row, text in zip(call.rows.tolist(), texts, strict=True)]
+def _pairs(call: _Call, *, start: int = 0, stop: int | None = None) -> list[tuple[int, bytes]]:
+    """Return the documents of the rows before `stop`, with their rows counted from `start`."""
+    end = len(call.rows) if stop is None else int(np.searchsorted(call.rows, stop))
+    texts = call.documents.slice(0, end).cast(pa.large_binary()).to_pylist()
+    return [(row + start, text) for row, text in zip(call.rows[:end].tolist(), texts, strict=True)]
 
 
 def _from_lines(batch: Batch, rules: DocumentRules) -> Batch:
@@ -265,12 +301,10 @@ def _bad(batch: Batch, index: int, reason: str, document: bytes) -> BadDocument:
 
 def _after(batch: Batch, call: _Call, rules: DocumentRules, *, shift: int) -> tuple[Batch, int]:
     """Return the batch of what the function returned, and the number of further documents."""
-    count = len(batch.documents)
-    further = np.maximum(np.bincount(call.rows, minlength=count) - 1, 0)
+    further = np.bincount(call.rows, minlength=len(batch.documents))
+    further = np.maximum(further - 1, 0)
     before = shift + np.cumsum(further) - further
-    firsts = np.flatnonzero(np.diff(call.rows, prepend=-1))
-    nth = np.arange(len(call.rows)) - np.repeat(firsts, np.diff([*firsts, len(call.rows)]))
-    numbers = (batch.numbers + before)[call.rows] + nth
+    numbers = (batch.numbers + before)[call.rows] + _positions_in_runs(call.rows)
     errors = [
         replace(
             _bad(batch, row, f"the transform raised {reason}", batch.documents[row]),
@@ -299,10 +333,22 @@ def _after(batch: Batch, call: _Call, rules: DocumentRules, *, shift: int) -> tu
     return replace(taken, bad=tuple(bad)), int(further.sum())
 
 
+def _positions_in_runs(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the position of each element in its run of equal ones.
+
+    >>> _positions_in_runs(np.array([0, 2, 2, 2, 5])).tolist()
+    [0, 0, 1, 2, 0]
+    """
+    at = np.arange(len(rows))
+    return at - np.searchsorted(rows, rows)
+
+
 def _shifted(
     batch: Batch, *, shift: int, further: NDArray[np.int64] | None = None
 ) -> tuple[BadDocument, ...]:
     """Return the bad documents of a batch, numbered after the function."""
+    if not batch.bad:
+        return ()
     more = np.zeros(len(batch.numbers), np.int64) if further is None else further
     before = shift + np.concatenate([[0], np.cumsum(more)])
     return tuple(
@@ -315,7 +361,7 @@ def _few_reasons(dropped: Mapping[str, int]) -> dict[str, int]:
     """Return the numbers of dropped rows by the beginning of their reason, up to a colon."""
     counts: Counter[str] = Counter()
     for reason, number in dropped.items():
-        short = reason.partition(":")[0].strip()[:MAX_REASON_CHARS]
+        short = reason.partition(":")[0].strip()[:MAX_REASON_CHARS] or filters.REMOVED
         is_new = short not in counts and len(counts) >= MAX_REASONS
         counts[OTHER_REASONS if is_new else short] += number
     return dict(sorted((+counts).items()))

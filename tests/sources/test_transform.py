@@ -90,7 +90,7 @@ def plain(text, **columns):
     if text.startswith("none"):
         return [], "removed", None
     if text.startswith("drop"):
-        return [], text[4:].partition(":")[0].strip(), None
+        return [], text[4:].partition(":")[0].strip() or "removed", None
     if text.startswith("raise"):
         return [], None, f"the transform raised ValueError: {text}"
     if text.startswith("list"):
