@@ -125,6 +125,8 @@ class FinishedRun(EndedRun):
     compared_by_size: Number = omitted(0)
     """The published slices that were kept and whose files were not read."""
     exports: tuple[ExportSummary, ...] = omitted(())
+    functions: Mapping[str, str] = omitted(factory=dict)
+    """The functions of sources, MODULE:FUNCTION by the name of the source."""
     risk: str | None = omitted()
     """The risk of a store that ignores conditional writes; None if the store checks them."""
 

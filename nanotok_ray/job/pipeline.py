@@ -392,6 +392,11 @@ class _Run:
             verified=None if check is None else verified_files(check),
             compared_by_size=0 if output is None else self._num_kept(),
             exports=tuple(export_summary(result.folder, result.export) for result in exports),
+            functions={
+                source.name: source.transform.name
+                for source in self.plan.plan.sources
+                if source.transform is not None
+            },
             risk=self.risk,
         )
         return Summary(run, None if output is None else corpus_summary(output.manifest))

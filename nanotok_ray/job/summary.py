@@ -334,7 +334,8 @@ def _tail(summary: Summary) -> Iterator[str]:
             f"{run.vocab_size:,}, {run.learned.end}"
         )
     if corpus is not None:
-        yield f"next        nanotok verify {output}"
+        flag = " --run-code" if run.functions else ""
+        yield f"next        nanotok verify {output}{flag}"
         yield f"            nanotok inspect {output} --doc 0"
     else:
         yield f"next        nanotok tokenizer show {output}/{TOKENIZER_FOLDER}"

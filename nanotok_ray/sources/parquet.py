@@ -225,7 +225,7 @@ class _RowGroup:
             ),
             max_document_bytes=self.max_document_bytes,
             is_json=self.selection.is_json,
-            column=self.selection.columns[0],
+            column=next(iter(self.selection.columns), ""),
         )
 
     def tail(self, problem: str, *, row: int) -> Batch:

@@ -37,6 +37,7 @@ THEIRS = ("scripts.",)
 
 RUN_PYTHON = (
     *("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/superwords.md"),
+    "docs/datasets.md",
     "docs/from-*.md",
 )
 """Pages whose Python runs here. The Python of training.md, tokenization.md and sizing.md runs in
@@ -46,6 +47,9 @@ missing here.
 
 IN_NANOCHAT = re.compile(r"^from (tasks|nanotok_ray\.nanochat)\b", re.MULTILINE)
 """Python that needs nanochat's checkout, or torch."""
+
+BESIDE_THE_RECIPE = re.compile(r"# (\w+\.py), beside the recipe\n")
+"""The first line of a block that is a file."""
 
 SMALLER = {"truncated(8192)": "truncated(300)"}
 """Replacements for values that a corpus of several KB cannot reach."""
@@ -281,6 +285,9 @@ def run_python(text, names, path, place):
     """Run a block, or compile it if the page's Python does not run here."""
     if path not in found(RUN_PYTHON) or IN_NANOCHAT.search(text):
         ast.parse(text if ">>>" not in text else "")
+        return
+    if (named := BESIDE_THE_RECIPE.match(text)) is not None:
+        Path(named[1]).write_text(text, "utf-8")
         return
     if "/data/tokens" in text:  # what datatrove made: the same documents, here from our export
         shutil.copytree(place / "data/out/export/datatrove", place / "data/tokens")
