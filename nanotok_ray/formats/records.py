@@ -4,6 +4,7 @@ The values are checked when they are read: their types by the codec, and what fi
 each other here.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -82,7 +83,9 @@ class Totals:
     unused_text: Numbers = omitted(factory=dict)
     """Values of keys that hold text and are not rendered, by key."""
     dropped: Numbers = omitted(factory=dict)
-    """Rows of which the function of the source made no document, by reason."""
+    """Rows of which the function of the source made no document, by reason; and documents that are
+    left out because an earlier one is equal, as `duplicate`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -257,6 +260,61 @@ class MergeRecord(ResultRecord):
     gaps: Natural | None
 
 
+class HashBucket(NamedTuple):
+    """The hashes of a file that begin with one byte."""
+
+    documents: Number
+    crc32: Number
+    """That of the bytes of their rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashRecord(ResultRecord):
+    """The record of the hashes of the documents of a slice."""
+
+    stage: Literal["hash"]
+    slice: SliceName
+    documents: Number
+    buckets: tuple[HashBucket, ...]
+    """By the first byte of the hash."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that contradict each other."""
+        if sum(bucket.documents for bucket in self.buckets) != self.documents:
+            raise ValueError("has buckets of other than all documents")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartRecord(ResultRecord):
+    """The record of the duplicates in a range of all hashes."""
+
+    stage: Literal["duplicates"]
+    documents: Number
+    """The number of hashes that were compared."""
+    duplicates: Number
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropList:
+    """The documents of a slice that are left out, which are duplicates of earlier ones."""
+
+    name: Annotated[str, re.compile("quarantine/duplicates/[0-9a-f]{32}[.]u32").fullmatch]
+    """The path of the list in the output folder."""
+    sha256: Sha256
+    documents: Number
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListsRecord(ResultRecord):
+    """The record of the lists of all slices whose documents are compared."""
+
+    stage: Literal["lists"]
+    lists: tuple[DropList | None, ...]
+    """Of each slice in the order of the plan; None without duplicates. `files` is empty, since the
+    lists are in the output folder.
+    """
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpanTotals:
     """Sums over all occurrences of spans, without weights."""
@@ -396,6 +454,8 @@ class PlannedSlice:
         tuple[Annotated[FileRange, lambda piece: piece.start <= piece.stop], ...], bool
     ]
     """At least one range."""
+    drops: DropList | None = omitted()
+    """The duplicates among its documents, or among those of both splits that share its pieces."""
 
 
 class CodeFile(NamedTuple):
@@ -450,6 +510,8 @@ class PlannedSource:
     """The column of the tools of conversations."""
     transform: Transform | None = omitted()
     """The function that its documents go through."""
+    dedup: Annotated[str, ("exact", "exact-normalized").__contains__] | None = omitted()
+    """How its documents are compared; None: duplicates are kept."""
     root: str
     """The folder to which file paths are relative."""
     rule: str

@@ -142,6 +142,8 @@ class SourceSummary:
     quarantined: Number
     trainable_tokens: Number | None
     """None for text."""
+    dropped: Number = omitted(0)
+    """Rows that a function dropped, and duplicates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,14 +9,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nanotok_ray import _core
 from nanotok_ray.counts import CountSettings, resolve_pattern
 from nanotok_ray.errors import PlanError, VocabularySizeError
-from nanotok_ray.formats import CountRecord, MergeRecord, SumRecord, key_of
+from nanotok_ray.formats import (
+    CountRecord,
+    HashRecord,
+    MergeRecord,
+    PartRecord,
+    SumRecord,
+    key_of,
+)
 from nanotok_ray.job.bad_documents import give_up_after, slice_rules
 from nanotok_ray.job.events import Note
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.probes import work_folder
 from nanotok_ray.job.stage import Stage, TaskRules, complete
 from nanotok_ray.job.task import Task, TaskResult
-from nanotok_ray.job.work import CountWork, MergeWork, ReduceWork, count_work
+from nanotok_ray.job.work import (
+    CountWork,
+    HashWork,
+    MergeWork,
+    PartWork,
+    ReduceWork,
+    count_work,
+)
 from nanotok_ray.recipe import GROUNDING, Recipe, SourceRecipe
 from nanotok_ray.shards import Record, Results, StoredRecords
 from nanotok_ray.sources import Plan, Slice
@@ -34,8 +48,8 @@ from nanotok_ray.tokenizer import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_Work = TypeVar("_Work", CountWork, MergeWork, ReduceWork)
-R = TypeVar("R", CountRecord, MergeRecord, SumRecord)
+_Work = TypeVar("_Work", CountWork, HashWork, MergeWork, PartWork, ReduceWork)
+R = TypeVar("R", CountRecord, HashRecord, MergeRecord, PartRecord, SumRecord)
 
 LEARN_FORMAT = "nanotok-learn 3"
 

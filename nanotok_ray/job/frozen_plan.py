@@ -12,6 +12,7 @@ from nanotok_ray.formats import (
     ShardSettings,
     read_manifest,
 )
+from nanotok_ray.job.duplicates import with_lists
 from nanotok_ray.job.events import Activity, OnEvent, ignore
 from nanotok_ray.job.lease import free_number
 from nanotok_ray.recipe import Recipe
@@ -88,7 +89,8 @@ def plan_for(
     previous = frozen_plan(out)
     is_finished = previous is not None and out.exists(MANIFEST_NAME)
     earlier = EarlierPlan(plan=previous, resplit=resplit, is_finished=is_finished)
-    return make_plan(recipe, earlier=earlier, with_sample=with_sample, on_look=on_look)
+    plan = make_plan(recipe, earlier=earlier, with_sample=with_sample, on_look=on_look)
+    return with_lists(recipe, plan, out)
 
 
 def freeze(plan: Plan, out: Folder) -> str:

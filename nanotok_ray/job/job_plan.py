@@ -130,7 +130,7 @@ class JobPlan:
     @property
     def is_done(self) -> bool:
         """Whether the output is complete, so that nothing must be done."""
-        if self.tokenizer is None or self.adopts:
+        if self.tokenizer is None or self.adopts or self.plan.is_pending:
             return False
         training = self.training
         if training is not None and (training.learned.rewrites or training.learned.lacks_smaller):
@@ -144,6 +144,7 @@ class JobPlan:
         """Whether workers will have tasks, as far as this is known."""
         return (
             self.tokenizer is None
+            or self.plan.is_pending
             or (self.tokenizing is not None and bool(self.tokenizing.todo))
             or bool(self.reused)
             or any(exporting.has_tasks for exporting in self.exports)
@@ -298,6 +299,9 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
         last: Seconds and bytes of each stage in the last run of this output.
     """
     stages = stage_plans(plan)
+    if plan.plan.is_pending:
+        yield _planned("hash", last, size=plan.plan.num_bytes)
+        yield _planned("duplicates", last)
     if plan.training is not None and plan.tokenizer is None:
         yield from _learning_stages(plan.training, stages["count"], last)
     if plan.command != "train" and plan.output is None:
@@ -359,6 +363,11 @@ def _notes(announced: JobPlan) -> Iterator[str]:
     """Yield the notes for the user on a plan."""
     recipe, out, tokenizing = announced.recipe, announced.out, announced.tokenizing
     yield from announced.plan.notes
+    if announced.plan.is_pending:
+        yield (
+            "duplicates are found first; only then is it known which slices are counted and "
+            "tokenized already"
+        )
     yield from _setting_notes(recipe, announced.command)
     if announced.tokenizer is not None and announced.tokenizer.origin is not None:
         yield f"the tokenizer is {announced.tokenizer.origin} of the Hugging Face hub"

@@ -24,6 +24,7 @@ from nanotok_ray.formats import (
 from nanotok_ray.job.bad_documents import first_quarantined
 from nanotok_ray.job.changes import setting_changes
 from nanotok_ray.job.counting import Training
+from nanotok_ray.job.duplicates import find_lists
 from nanotok_ray.job.events import Activity, Note, Planned, StageEnded, StageStarted, ignore
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.exporting import (
@@ -158,13 +159,22 @@ class _Run:
             self._note(self.risk)
         with self._session_of_plan(), self._leased():
             is_other = number is None or self.lease.number != number + 1
-            if not is_other and frozen_bytes(self.out) == self.plan.frozen:
+            is_same = not is_other and frozen_bytes(self.out) == self.plan.frozen
+            if is_same and not self.plan.plan.is_pending:
                 return self._execute()
-            self.plan = self._decide()
+            if not is_same:
+                self.plan = self._decide()
+            self._find_duplicates()
             if self.plan.is_done:
                 return self._repeat()
             with self._session_of_plan():
                 return self._execute()
+
+    def _find_duplicates(self) -> None:
+        """Find the duplicates that the keys of slices depend on, and make the plan with them."""
+        if self.plan.plan.is_pending:
+            find_lists(self.recipe, self.plan.plan, self.out, self.runtime)
+            self.plan = self._decide()
 
     def _decide(self) -> JobPlan:
         """Make the plan and report its notes."""

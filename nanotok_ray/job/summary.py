@@ -31,6 +31,7 @@ from nanotok_ray.tokenizer import REACHED, FileModel, Tokenizer, engine_of, why_
 from nanotok_ray.units import few, quantity
 
 _RUN_ORDER = (
+    *("hash", "duplicates"),
     *("count", "merge", "reduce", "learn", "pairs", "segments"),
     *("check", "tokenize", "verify", "export"),
 )
@@ -151,6 +152,7 @@ def corpus_summary(manifest: Manifest) -> CorpusSummary:
                 tokens=source.tokens,
                 bytes_per_token=_ratio(source.text_bytes, source.tokens),
                 quarantined=source.documents.quarantined,
+                dropped=sum(source.dropped.values()),
                 trainable_tokens=source.trainable_tokens if source.roles else None,
             )
             for name, source in manifest.totals.items()
@@ -255,6 +257,8 @@ def _source_line(name: str, source: SourceSummary) -> str:
         line += f", {source.trainable_tokens / source.tokens:.1%} trained on"
     if source.quarantined:
         line += f", {source.quarantined:,} quarantined"
+    if source.dropped:
+        line += f", {source.dropped:,} dropped"
     return line
 
 
@@ -270,7 +274,7 @@ def _remarks(summary: Summary) -> Iterator[str]:
     if corpus.dropped:
         rows = quantity(sum(corpus.dropped.values()), "row")
         reasons = few([f"{number:,}: {why}" for why, number in corpus.dropped.items()])
-        yield f"dropped     {rows} by the functions of sources ({reasons})"
+        yield f"dropped     {rows} ({reasons})"
     if corpus.unused_text:
         yield f"unused      {_unused_sentence(corpus.unused_text)}"
     yield from _composed_lines(corpus)

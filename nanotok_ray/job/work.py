@@ -27,10 +27,14 @@ from nanotok_ray.errors import CorruptOutputError, SampleCheckError, TransientIO
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import (
     CountRecord,
+    HashRecord,
     MergeRecord,
+    PartRecord,
     ShardRecord,
     ShardSettings,
+    StoredFile,
     SumRecord,
+    key_of,
     sha256_of,
 )
 from nanotok_ray.shards import (
@@ -44,7 +48,17 @@ from nanotok_ray.shards import (
 )
 from nanotok_ray.shards.check import SliceWork, check_files, check_slice, record_problems
 from nanotok_ray.shards.settings import Vocabulary
-from nanotok_ray.sources import BY_CHOICE, COUNTED_SUFFIX, AllBadError, Slice, write_quarantine
+from nanotok_ray.sources import (
+    BY_CHOICE,
+    COUNTED_SUFFIX,
+    AllBadError,
+    HashRange,
+    Slice,
+    SliceReading,
+    find_duplicates,
+    hash_slice,
+    write_quarantine,
+)
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer, span_encoder
 
@@ -103,6 +117,61 @@ class CountWork(CountsWork):
     def inputs(self) -> tuple[str, ...]:
         """The files of the slice."""
         return tuple(file.url for file in self.slice.files)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HashWork(CountsWork):
+    """The argument of `hash_work`: a slice whose documents are hashed."""
+
+    slice: Slice
+    """All documents of its pieces, of both splits."""
+    rule: str
+    """How documents are compared: `exact` or `exact-normalized`."""
+    max_document_bytes: int
+    key: str = field(init=False)
+    """Hash of everything that the hashes depend on."""
+
+    def __post_init__(self) -> None:
+        """Compute the key."""
+        values = {"slice": self.slice.key, "rule": self.rule, "limit": self.max_document_bytes}
+        object.__setattr__(self, "key", key_of(values))
+
+    @property
+    def name(self) -> str:
+        """The path of the file in the work folder, without suffix."""
+        return f"hashes/{self.slice.source}/{self.slice.name_for(self.key)}"
+
+    @property
+    def num_bytes(self) -> int:
+        """The estimated bytes of the slice."""
+        return self.slice.num_bytes
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The files of the slice."""
+        return tuple(file.url for file in self.slice.files)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartWork(CountsWork):
+    """The argument of `part_work`: a range of all hashes, in which duplicates are found."""
+
+    ranges: tuple[HashRange, ...]
+    """That of each slice in the order of the plan."""
+    part: int
+    num_parts: int
+    key: str
+    """Hash of everything that the duplicates depend on."""
+
+    @property
+    def name(self) -> str:
+        """The path of the file in the work folder, without suffix."""
+        return f"duplicates/{self.num_parts:03}/{self.part:03}-{self.key[:16]}"
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of the hashes."""
+        return sum(one.num_bytes for one in self.ranges)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -255,6 +324,38 @@ def _result(records: Sequence[CountRecord | ShardRecord], *, listed: str) -> int
     if 0 < documents == quarantined - chosen:
         return AllBad(documents=documents, listed=listed)
     return sum(record.text_bytes for record in records)
+
+
+def hash_work(work: HashWork) -> int:
+    """Hash the documents of a slice, write the record and return the bytes of the slice."""
+    folder = Folder(work.work)
+    if finished_record(folder, work.record_name, HashRecord, key=work.key) is None:
+        reading = SliceReading(
+            work.slice, max_document_bytes=work.max_document_bytes, with_document_ids=False
+        )
+        name = f"{work.name}.hashes"
+        record = hash_slice(reading, rule=work.rule, folder=folder, name=name, key=work.key)
+        write_record(folder, work.record_name, record)
+    return work.num_bytes
+
+
+def part_work(work: PartWork) -> int:
+    """Find the duplicates in a range of hashes, write the record and return the bytes read."""
+    folder = Folder(work.work)
+    if finished_record(folder, work.record_name, PartRecord, key=work.key) is None:
+        duplicates = find_duplicates(work.ranges, folder)
+        name = f"{work.name}.duplicates"
+        with folder.create(name) as file:
+            file.write(duplicates.tobytes())
+        record = PartRecord(
+            stage="duplicates",
+            key=work.key,
+            documents=sum(one.num_rows for one in work.ranges),
+            duplicates=len(duplicates),
+            files=(StoredFile(name=name, size=file.size, sha256=file.sha256),),
+        )
+        write_record(folder, work.record_name, record)
+    return work.num_bytes
 
 
 def merge_work(work: MergeWork) -> int:

@@ -40,6 +40,7 @@ FORMATS: Final = ("parquet", "jsonl", "lines", "document")
 _NO_COLUMNS = {"lines", "document"}
 SPECIAL_TEXT: Final = ("text", "recognise", "refuse")
 TRAIN_ON: Final = ("assistant", "last", "all")
+DEDUP: Final = ("exact", "exact-normalized")
 UNTRAINED: Final = ("reasoning_content", "tool_calls")
 _SPLITS = ("last-file", "train", "val", "files")
 _MAX_IMAGE_TOKENS = 2**20  # the limit of `vision` for all images of a document
@@ -317,6 +318,11 @@ class SourceRecipe(Table):
     """
     version: Annotated[OrNone[Annotated[Text, _with_transform(None)]], _version_rule] = None
     """The version of the package of the function; required unless a file has it."""
+    dedup: OrNone[Annotated[Text, one_of(DEDUP)]] = None
+    """Whether a document is left out if an earlier one of the sources with the same value is equal:
+    `exact`, or `exact-normalized`, which compares NFC in lower case with single spaces. None:
+    duplicates are kept.
+    """
     prepend: Annotated[Texts, _not_rendered] = Field(
         default_factory=lambda values: SPECIAL_TOKENS[:1] if _is_text(values) else ()
     )

@@ -27,7 +27,7 @@ from nanotok_ray.formats import (
     sha256_of,
 )
 from nanotok_ray.shards.records import Record, expected_records, slice_results
-from nanotok_ray.sources import QUARANTINE, plan_from_json
+from nanotok_ray.sources import LISTS, QUARANTINE, plan_from_json
 from nanotok_ray.storage import CHECKSUMS, Folder, checksum_name, writer_is_alive
 
 _SHARED = ("work/", "run/lease/")
@@ -39,10 +39,11 @@ _SPLIT = f"(?:{'|'.join(SPLITS)})"
 _SHARD = re.compile(rf"[^/]+/{_SPLIT}/{_STEM}-\d{{3,}}-[0-9a-f]{{16}}\.[a-z]+")
 _RECORD = re.compile(rf"{RECORDS}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.json")
 _QUARANTINED = re.compile(rf"{QUARANTINE}[^/]+/{_SPLIT}/{_STEM}-[0-9a-f]{{16}}\.jsonl")
+_LIST = re.compile(rf"{LISTS}[0-9a-f]{{32}}\.u32")
 _LEASE = re.compile(r"run/lease/\d{6,}\.json")
 _PROBE = re.compile(r"run/probe/[0-9a-f]+(?:-[0-9a-f]+)?")
 _CHECKSUM = re.compile(rf"{CHECKSUMS}.+\.[0-9a-f]{{32}}")
-_KINDS = (_RECORD, _QUARANTINED, _LEASE, _PROBE, _CHECKSUM)
+_KINDS = (_RECORD, _QUARANTINED, _LIST, _LEASE, _PROBE, _CHECKSUM)
 _ALONE = (PLAN_NAME, LEARN_RECORD, RECIPE_NAME)
 """The checked files that are no records of slices."""
 
@@ -79,8 +80,8 @@ def find_garbage(out: Folder) -> Garbage:
         CorruptOutputError: The plan or the records differ from the manifest.
         TransientIOError: A remote store failed temporarily.
     """
-    sources, records = _named(out)
-    names = {record.name for record in records}
+    sources, records, names = _named(out)
+    names |= {record.name for record in records}
     names |= {file.name for record in records for file in record.value.files}
     names |= {checksum_name(record.name, record.sha256) for record in records}
     names |= {checksum_name(name, out.sha256(name)) for name in _ALONE if out.exists(name)}
@@ -96,18 +97,19 @@ def find_garbage(out: Folder) -> Garbage:
     )
 
 
-def _named(out: Folder) -> tuple[set[str], list[Record[ShardRecord]]]:
-    """Return the sources and the records that the manifest names, all of them or none."""
+def _named(out: Folder) -> tuple[set[str], list[Record[ShardRecord]], set[str]]:
+    """Return the sources, records and lists that the manifest names, all of them or none."""
     manifest = read_manifest(out)
     data = out.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES) if out.exists(PLAN_NAME) else b""
     if sha256_of(data) != manifest.plan_sha256:
         raise CorruptOutputError(_not_named(out, PLAN_NAME))
     settings = manifest.settings
-    expected = list(expected_records(plan_from_json(data), settings))
+    plan = plan_from_json(data)
+    expected = list(expected_records(plan, settings))
     records = list(slice_results(out, expected).find().records.values())
     if digest_of(record.sha256 for record in records) != manifest.records_sha256:
         raise CorruptOutputError(_not_named(out, RECORDS))
-    return set(settings), records
+    return set(settings), records, {one.name for one in plan.drop_lists()}
 
 
 def _not_named(out: Folder, name: str) -> str:

@@ -171,6 +171,7 @@ def verify_output(
     result = Verification(problems=fingerprint_problems(folder, manifest, inputs))
     if unpublished is None:  # the planning of a job refuses such sources
         result.problems += source_folder_problems(folder, inputs.plan)
+        result.problems += _list_problems(folder, inputs.plan)
     expected = list(expected_records(inputs.plan, inputs.settings))
     result.slices = len(expected)
     sound = _check_records(folder, expected, inputs, result, from_listing=depth == "names")
@@ -219,7 +220,7 @@ def read_inputs(folder: Folder, manifest: Manifest) -> Inputs:
     """
     try:
         data = folder.read_bytes(PLAN_NAME, limit=MAX_PLAN_BYTES)
-        plan = plan_from_json(data)
+        plan = plan_from_json(data, folder=folder.url)
         tokenizer = written_tokenizer(folder.inside(TOKENIZER_FOLDER))
     except (TransientIOError, CorruptOutputError):
         raise
@@ -277,6 +278,13 @@ def learning_problems(folder: Folder, manifest: Manifest) -> Iterator[str]:
     for file in record.value.files:
         if file.name not in follow and not is_unchanged(folder, file):
             yield f"{file.name} is missing or has another sha256 than {LEARN_RECORD} says"
+
+
+def _list_problems(folder: Folder, plan: Plan) -> Iterator[str]:
+    """Compare the lists of duplicates with their hashes."""
+    for name, sha256 in {one.name: one.sha256 for one in plan.drop_lists()}.items():
+        if folder.size(name) is None or folder.sha256(name) != sha256:
+            yield f"{name}, a list of duplicates, is missing or damaged"
 
 
 def source_folder_problems(folder: Folder, plan: Plan) -> Iterator[str]:

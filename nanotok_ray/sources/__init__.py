@@ -7,6 +7,15 @@ slices) and, for each slice, batches of documents with counts of quarantined one
 from nanotok_ray.sources.batch import Batch
 from nanotok_ray.sources.draft import SavedRecipe, draft_recipe, extend_recipe
 from nanotok_ray.sources.draft_sources import Draft, KnownSource, NamedPaths, find_paths
+from nanotok_ray.sources.duplicates import (
+    DUPLICATE,
+    LISTS,
+    NUM_BUCKETS,
+    HashRange,
+    find_duplicates,
+    hash_slice,
+    write_lists,
+)
 from nanotok_ray.sources.files import DocumentRules, Piece
 from nanotok_ray.sources.named_files import NamedFiles, ReadingRules, find_named
 from nanotok_ray.sources.names import suffix_format
@@ -19,6 +28,7 @@ from nanotok_ray.sources.plan import (
     overview,
     plan_from_json,
     plan_to_json,
+    slices_of,
 )
 from nanotok_ray.sources.plan_build import EarlierPlan, make_plan
 from nanotok_ray.sources.plan_changes import (
@@ -60,6 +70,9 @@ __all__ = [
     "BY_CHOICE",
     "COUNTED_SUFFIX",
     "DROPPED",
+    "DUPLICATE",
+    "LISTS",
+    "NUM_BUCKETS",
     "QUARANTINE",
     "SKIPPED",
     "TAIL",
@@ -69,6 +82,7 @@ __all__ = [
     "Draft",
     "EarlierPlan",
     "FirstBad",
+    "HashRange",
     "KnownSource",
     "NamedFiles",
     "NamedPaths",
@@ -95,9 +109,11 @@ __all__ = [
     "draft_recipe",
     "entry_of",
     "extend_recipe",
+    "find_duplicates",
     "find_named",
     "find_paths",
     "format_first_bad",
+    "hash_slice",
     "is_damage",
     "is_quarantine_file",
     "listed_problems",
@@ -113,9 +129,11 @@ __all__ = [
     "reason_of",
     "resolve",
     "slice_changes",
+    "slices_of",
     "suffix_format",
     "transform_of",
     "tried",
     "without_unusable",
+    "write_lists",
     "write_quarantine",
 ]

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import (
     PLAN_NAME,
+    DropList,
     PlannedSource,
     SourceFile,
     StoredPlan,
@@ -24,6 +25,13 @@ from nanotok_ray.units import masked_url
 
 STEM_LENGTH = 40
 """Maximum length of the part of a source file's name that a shard's name contains."""
+
+
+class Drops(NamedTuple):
+    """A list of the documents that are left out."""
+
+    url: str
+    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +58,8 @@ class Slice:
     """The column of the tools of conversations; the key of the shards has it."""
     transform: Transform | None = None
     """The function that the documents go through."""
+    drops: "Drops | None" = None
+    """The duplicates among its documents, which are left out."""
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -80,6 +90,8 @@ class Slice:
         }
         if self.transform is not None:
             values["transform"] = self.transform.identity()
+        if self.drops is not None:
+            values["drops"] = self.drops.sha256
         return key_of(values)
 
     def name_for(self, key: str) -> str:
@@ -95,10 +107,20 @@ class Plan:
     slice_bytes: int
     notes: tuple[str, ...] = ()
     """Notes for the user, for example that a source of one file has no val split; not stored."""
+    folder: str = ""
+    """URL of the output folder, which has the lists of duplicates; not stored."""
+    is_pending: bool = False
+    """Whether duplicates must be found first, so that the keys of slices are not known; not
+    stored."""
 
     def slices(self, *, split: str | None = None) -> Iterator[Slice]:
         """Yield the slices in order: sources as in the recipe, train before val."""
         return (slice_ for slice_ in self._slices if split is None or slice_.split == split)
+
+    def drop_lists(self) -> Iterator[DropList]:
+        """Yield the lists of duplicates."""
+        slices = (slice_ for source in self.sources for slice_ in source.slices)
+        return (slice_.drops for slice_ in slices if slice_.drops is not None)
 
     @property
     def num_bytes(self) -> int:
@@ -107,11 +129,11 @@ class Plan:
 
     @cached_property
     def _slices(self) -> tuple[Slice, ...]:
-        return tuple(slice_ for source in self.sources for slice_ in slices_of(source))
+        return tuple(slice_ for source in self.sources for slice_ in slices_of(source, self.folder))
 
 
-def slices_of(source: PlannedSource) -> Iterator[Slice]:
-    """Yield the slices of a source in order."""
+def slices_of(source: PlannedSource, folder: str = "") -> Iterator[Slice]:
+    """Yield the slices of a source in order; lists of duplicates are in the output folder."""
     for slice_ in source.slices:
         yield Slice(
             source=source.name,
@@ -127,6 +149,9 @@ def slices_of(source: PlannedSource) -> Iterator[Slice]:
             pieces=tuple(
                 Piece(source.files[number], start, stop) for number, start, stop in slice_.pieces
             ),
+            drops=None
+            if slice_.drops is None
+            else Drops(f"{folder.rstrip('/')}/{slice_.drops.name}", slice_.drops.sha256),
         )
 
 
@@ -256,8 +281,8 @@ def _without_secrets(file: SourceFile) -> SourceFile:
     return file if url == file.url else replace(file, url=url)
 
 
-def plan_from_json(data: bytes) -> Plan:
-    """Return the plan from the bytes of plan.json.
+def plan_from_json(data: bytes, *, folder: str = "") -> Plan:
+    """Return the plan from the bytes of plan.json in an output folder.
 
     Raises:
         CorruptOutputError: The bytes are not a plan of this version.
@@ -271,4 +296,4 @@ def plan_from_json(data: bytes) -> Plan:
                     f"{PLAN_NAME}, source {source.name!r}: {file.path!r} has the dialect "
                     f"{file.dialect!r}, which its kind {source.kind} does not have"
                 )
-    return Plan(sources=stored.sources, slice_bytes=stored.slice_bytes)
+    return Plan(sources=stored.sources, slice_bytes=stored.slice_bytes, folder=folder)

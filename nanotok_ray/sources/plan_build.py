@@ -450,6 +450,7 @@ def _plan_source(
         column=source.column,
         id_column=source.id_column,
         tools=source.tools,
+        dedup=source.dedup,
         root=resolved.root,
         rule=source.split,
         files=files,

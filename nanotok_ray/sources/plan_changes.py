@@ -86,7 +86,7 @@ class ReadingChange:
 
 
 _READING = {
-    **{name: name for name in ("kind", "column", "id_column", "tools", "transform")},
+    **{name: name for name in ("kind", "column", "id_column", "tools", "transform", "dedup")},
     "split": "rule",
 }
 """Keys of the recipe that determine how files are read, with the attribute of a planned source."""

@@ -4,16 +4,19 @@ The account has the bytes read, the number of documents, and the quarantined doc
 the same pieces can be read together.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.formats import ReadRange
+from nanotok_ray.errors import CorruptOutputError
+from nanotok_ray.formats import ReadRange, sha256_of
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.batch import BadDocument, Batch
 from nanotok_ray.sources.files import DocumentRules, Piece
@@ -27,9 +30,34 @@ from nanotok_ray.sources.quarantine import (
     QuarantineEntry,
 )
 from nanotok_ray.sources.transform import Trial, try_function
+from nanotok_ray.storage import Folder
 
 _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """Fewer for vision, because a line with images can become a million tokens."""
+
+
+DUPLICATE_REASON: Final = "duplicate"
+"""The reason of documents that are left out because an earlier one is equal."""
+
+
+@functools.lru_cache(maxsize=4)
+def read_list(url: str, sha256: str) -> npt.NDArray[np.uint32]:
+    """Return the numbers of the documents of a list of duplicates, in increasing order.
+
+    Raises:
+        CorruptOutputError: The file is missing or damaged.
+    """
+    folder, _, name = url.rpartition("/")
+    try:
+        data = Folder(folder).read_bytes(name)
+    except FileNotFoundError:
+        data = b""
+    if sha256_of(data) != sha256:
+        raise CorruptOutputError(
+            f"{url}, a list of duplicates, is missing or damaged: run the job again, which writes "
+            "it anew"
+        )
+    return np.frombuffer(data, dtype="<u4")
 
 
 class AllBadError(Exception):
@@ -102,12 +130,21 @@ class SliceReading:
         is_first = piece is self.slice.pieces[0]
         return read_piece(piece, self.rules, deadline=self.deadline, with_check=is_first)
 
-    def take(self, piece: int, batch: Batch, is_val: npt.NDArray[np.bool_] | None) -> Batch:
+    def take(
+        self,
+        piece: int,
+        batch: Batch,
+        is_val: npt.NDArray[np.bool_] | None,
+        is_duplicate: npt.NDArray[np.bool_] | None = None,
+    ) -> Batch:
         """Return the documents of a batch that belong to this slice, and account for the batch.
 
-        `is_val` marks the documents of val; None without a share.
+        `is_val` marks the documents of val; None without a share. `is_duplicate` marks those that
+        are left out; None if there are none.
         """
-        taken = batch if is_val is None else self._of_split(batch, is_val)
+        taken = batch
+        if is_val is not None or is_duplicate is not None:
+            taken = self._own(batch, is_val, is_duplicate)
         self._account(piece, taken)
         return taken
 
@@ -163,12 +200,27 @@ class SliceReading:
         """The number of quarantined documents for each kind of reason."""
         return self.quarantined.reasons
 
-    def _of_split(self, batch: Batch, is_val: npt.NDArray[np.bool_]) -> Batch:
-        is_train = self.slice.split == "train"
-        keep = np.flatnonzero(~is_val if is_train else is_val).astype(np.int64)
-        self.other_split += len(batch.documents) - len(keep)
-        taken = batch.take(keep)
-        return taken if is_train else replace(taken, bad=(), dropped={})
+    def _own(
+        self,
+        batch: Batch,
+        is_val: npt.NDArray[np.bool_] | None,
+        is_duplicate: npt.NDArray[np.bool_] | None,
+    ) -> Batch:
+        """Return the documents of this split that are no duplicates."""
+        is_own = np.ones(len(batch.documents), dtype=bool)
+        dropped = dict(batch.dropped)
+        bad = batch.bad
+        if is_val is not None:
+            is_own = is_val if self.slice.split == "val" else ~is_val
+            self.other_split += len(is_own) - int(np.count_nonzero(is_own))
+            if self.slice.split == "val":  # what cannot be hashed belongs to train
+                bad, dropped = (), {}
+        if is_duplicate is not None:
+            if number := int(np.count_nonzero(is_own & is_duplicate)):
+                dropped[DUPLICATE_REASON] = number
+            is_own = is_own & ~is_duplicate
+        kept = batch.take(np.flatnonzero(is_own).astype(np.int64))
+        return replace(kept, bad=bad, dropped=dropped)
 
     def _account(self, piece: int, batch: Batch) -> None:
         self.documents_in += len(batch.documents) + len(batch.bad)
@@ -223,17 +275,39 @@ def read_slices(readings: Sequence[SliceReading]) -> Iterator[tuple[int, int, Ba
         AllBadError: See `give_up_after` of the readings.
     """
     first = readings[0]
+    duplicates = _Duplicates(first.slice)
     for number, piece in enumerate(first.slice.pieces):
         reader = first.reader(piece)
         for batch in reader:
             _check_bad(readings)
             is_val = None if first.slice.share is None else _is_val(batch, first.slice.share)
+            is_duplicate = duplicates.next(len(batch.documents))
             for which, reading in enumerate(readings):
-                taken = reading.take(number, batch, is_val)
+                taken = reading.take(number, batch, is_val, is_duplicate)
                 if len(taken.documents):
                     yield which, number, taken
         for reading in readings:
             reading.note_read(piece, reader)
+
+
+class _Duplicates:
+    """The duplicates among the documents of a slice, batch by batch."""
+
+    def __init__(self, slice_: Slice) -> None:
+        self._numbers = None if slice_.drops is None else read_list(*slice_.drops)
+        self._start = 0
+
+    def next(self, count: int) -> npt.NDArray[np.bool_] | None:
+        """Return which of the next documents are duplicates, or None if there is none."""
+        start, self._start = self._start, self._start + count
+        if self._numbers is None:
+            return None
+        first, end = np.searchsorted(self._numbers, (start, start + count))
+        if first == end:
+            return None
+        is_duplicate = np.zeros(count, dtype=bool)
+        is_duplicate[self._numbers[first:end] - start] = True
+        return is_duplicate
 
 
 def _is_val(batch: Batch, share: str) -> npt.NDArray[np.bool_]:
