@@ -1,7 +1,7 @@
 """Run whole jobs while processes die at random moments, from recorded seeds.
 
     python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind KIND] [--log FILE]
-        [--tokenizer LINES]
+        [--tokenizer LINES] [--source LINES]
 
 A round is a job (count, learn, tokenize texts and chats), its disturbances, and one more
 submission; then every byte of the output must equal that of an undisturbed job. A line is printed
@@ -42,7 +42,10 @@ def main() -> int:
     default = Path(tempfile.gettempdir()) / "nanotok-chaos.jsonl"
     parser.add_argument("--log", type=Path, default=default, help=f"default: {default}")
     parser.add_argument("--tokenizer", help="lines of its table in the recipe, with \\n between")
+    parser.add_argument("--source", help="further lines of each source, with \\n between")
     options = parser.parse_args()
+    if options.source is not None:
+        chaos_cluster.Job.source = options.source.replace("\\n", "\n")
     if options.tokenizer is not None:
         chaos_cluster.Job.tokenizer = options.tokenizer.replace("\\n", "\n")
     is_equal = True

@@ -84,6 +84,18 @@ def cluster_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Rou
             yield play(job, quiet, total, kind=kind, seed=seed)
 
 
+EDITS = """
+from nanotok_ray.filters import drop, per_document
+
+@per_document
+def edit(document):
+    if isinstance(document, str):
+        return drop("long") if len(document) > 300 else document.split("\\n\\n    ")
+    return document
+"""
+"""A function for both sources, as `transform = "edits:edit"`."""
+
+
 class Job:
     """One output folder and its drivers."""
 
@@ -95,12 +107,16 @@ class Job:
     seconds = 60
     tokenizer = "vocab_size = 350"
     """The lines of the recipe's table `tokenizer`."""
+    source = ""
+    """Further lines of each source."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.out, self.work = root / name, root / f"{name}-work"
         self.recipe, self.log = root / f"{name}.toml", root / f"{name}.log"
         text = RECIPE.format(root=root / "in", out=self.out)
         text = text.replace("vocab_size = 350", self.tokenizer)
+        text = text.replace("\npaths = ", f"\n{self.source}\npaths = ")
+        (root / "edits.py").write_text(EDITS)
         self.recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
 
     def start(self) -> Any:

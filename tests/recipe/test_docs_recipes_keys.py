@@ -47,6 +47,11 @@ CHANGES = {
     "source.count": ["source.code.count=false"],
     "source.weight": ["source.web.weight=2.5"],
     "source.prepend": ["source.web.prepend=[]"],
+    "source.transform": ["source.code.transform=/data/edits.py:same"],
+    "source.columns": ['source.code.columns=["other"]'],
+    "source.depends": ['source.code.depends=["words.txt"]'],
+    "source.version": ['source.code.version="2"'],
+    "source.dedup": ["source.web.dedup=exact"],
     "source.append": ['source.web.append=["<|bos|>"]'],
     "source.special_text": ['source.web.special_text="recognise"'],
     "source.dialect": ["source.chats.dialect=customjson"],
@@ -78,6 +83,12 @@ CHANGED = [
     *("limits.max_skipped_slices=7", "learner.memory=1GiB"),
 ]
 CHANGES |= {change.partition("=")[0]: [change] for change in CHANGED}
+BEFORE = {
+    "source.columns": ["source.code.transform=/data/edits.py:same"],
+    "source.depends": ["source.code.transform=/data/edits.py:same"],
+    "source.version": ["source.code.transform=copy:copy", 'source.code.version="1"'],
+}
+"""Values of other keys, without which a key cannot be changed."""
 ANOTHER_PLACE_OR_TOKENIZER = {
     *("source.name", "source.kind", "source.paths", "output.path", "output.work"),
     *("tokenizer.special_tokens", "tokenizer.extra_special_tokens", "tokenizer.extend"),
@@ -101,6 +112,8 @@ def keys_of(tmp_path_factory):
     make_folder(root)
     for name, template in TEMPLATES.items():
         (root / f"data/{name}.jinja").write_text(template, "utf-8")
+    (root / "data/edits.py").write_text("def same(batch):\n    return batch\n")
+    (root / "data/words.txt").write_text("a word\n")
     tokenizer = Tokenizer.train_from_iterator(
         ["a text"], 300, special_tokens=[*SPECIAL_TOKENS, "<image>", "<|image|>", *GROUNDING]
     )
@@ -136,7 +149,11 @@ def test_a_change_repeats_the_stages_on_the_page(key, keys_of):
     own = rows(next(title for title, _, _ in CELLS if title.strip("[]") == table))
     reported = own[name][-1]
     reported = own["split"][-1] if reported == "as `split`" else reported
-    before, after = keys_of(), keys_of(*CHANGES[key])
+    first = BEFORE.get(key, ())
+    before, after = keys_of(*first), keys_of(*first, *CHANGES[key])
+    if "with duplicates" in reported:  # known only later
+        assert after == before
+        return
     counts = "counts" in reported and "slice that is cut" not in reported  # known only later
     assert (after.counts != before.counts) == counts
     assert (after.tokenizer != before.tokenizer) == (counts or "tokenizer" in reported)
