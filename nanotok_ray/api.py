@@ -7,10 +7,11 @@ export run in threads of this process by default.
 """
 
 import os
-from typing import Any, Literal
+from typing import Literal
 
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.exports import Layout, parse_layout
+from nanotok_ray.formats import Export
 from nanotok_ray.job import exporting, verifying
 from nanotok_ray.job.events import OnEvent, ignore
 from nanotok_ray.job.executor import Executor, Runtime
@@ -204,7 +205,7 @@ def verify(
 
 def verify_export(
     folder: Folder, out: Folder, *, cpus: int | None = None, on_event: OnEvent = ignore
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[Export, list[str]]:
     """Compare an export with its output, in threads; see `exporting.verify_export`.
 
     Raises:

@@ -73,10 +73,12 @@ def rm(arguments: Arguments) -> int:
             "kept": rest,
             "files": [name for entry in removal.chosen for name in entry.files],
         },
-        *(f"{entry.num_bytes:>15,}  {entry.name}" for entry in removal.chosen),
-        field_line("work", work),
-        field_line(_verb(is_dry=arguments.dry_run), numbers_text(removed)),
-        field_line("kept", numbers_text(rest)),
+        lines=[
+            *(f"{entry.num_bytes:>15,}  {entry.name}" for entry in removal.chosen),
+            field_line("work", work),
+            field_line(_verb(is_dry=arguments.dry_run), numbers_text(removed)),
+            field_line("kept", numbers_text(rest)),
+        ],
     )
     return 0
 
@@ -193,8 +195,10 @@ def gc(arguments: Arguments) -> int:
             "kept": {"bytes": garbage.named_bytes},
             "files": files,
         },
-        *files,
-        field_line("output", out.url),
-        field_line(_verb(is_dry=arguments.dry_run), numbers_text(removed)),
+        lines=[
+            *files,
+            field_line("output", out.url),
+            field_line(_verb(is_dry=arguments.dry_run), numbers_text(removed)),
+        ],
     )
     return 0

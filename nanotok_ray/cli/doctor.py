@@ -46,7 +46,6 @@ def doctor(arguments: Arguments) -> int:
     """
     if arguments.overrides and not any(map(is_recipe, arguments.paths)):
         raise click.UsageError("--set overrides keys of a recipe; pass the recipe too")
-    from nanotok_ray.formats import to_values
     from nanotok_ray.job.doctor.result import CheckResult, worst
     from nanotok_ray.units import without_secrets
 
@@ -57,7 +56,7 @@ def doctor(arguments: Arguments) -> int:
         arguments.console.text(results[-1].line())
     status = worst(results)
     counts = {kind: sum(result.status == kind for result in results) for kind in _KINDS}
-    arguments.console.result({"status": status, **counts, "checks": to_values(results)})
+    arguments.console.result({"status": status, **counts, "checks": results})
     return INFRASTRUCTURE if status == "fail" else 0
 
 

@@ -73,11 +73,13 @@ def init(arguments: Arguments) -> int:
     values = {"status": "done", "recipe": str(target), "found": draft.found, "unread": draft.unread}
     arguments.console.result(
         values,
-        *(f"found       {line}" for line in draft.found),
-        *(f"skipped     {line}" for line in draft.unread),
-        f"wrote       {target}",
-        f"next        nanotok plan {target}",
-        f"            nanotok prepare {target}",
+        lines=[
+            *(f"found       {line}" for line in draft.found),
+            *(f"skipped     {line}" for line in draft.unread),
+            f"wrote       {target}",
+            f"next        nanotok plan {target}",
+            f"            nanotok prepare {target}",
+        ],
     )
     return 0
 

@@ -5,16 +5,16 @@ import re
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nanotok_ray.cli.options import flag_of, output_of
 from nanotok_ray.cli.printing import document_text, table_lines
 from nanotok_ray.errors import PackingError, RecipeError
-from nanotok_ray.formats import TOKENIZER_FOLDER
+from nanotok_ray.formats import TOKENIZER_FOLDER, joined_values
 from nanotok_ray.loader import open_shards
-from nanotok_ray.loader.preview import PreviewSettings, preview_packing
+from nanotok_ray.loader.preview import Packed, PackingPlan, PreviewSettings, preview_packing
 from nanotok_ray.loader.shards import Shards
 from nanotok_ray.report.document import Document, first_items, stored_document
 from nanotok_ray.report.page import MAX_TOKENS, Heading, page_of
@@ -209,28 +209,6 @@ def _written(page: bytes, name: str | None) -> Path:
     return path
 
 
-_COLUMNS = {
-    "length": ("length", ","),
-    "packing": ("packing", ""),
-    "rows": ("rows", ","),
-    "tokens": ("tokens", ","),
-    "kept": ("kept", ".1%"),
-    "used": ("utilisation", ".1%"),
-    "cropped": ("cropped_tokens", ","),
-    "cut": ("cut_documents", ","),
-    "dropped": ("dropped_documents", ","),
-}
-_SOURCE_COLUMNS = {
-    "source": ("source", ""),
-    "weight": ("weight", "g"),
-    "documents": ("documents", ","),
-    "tokens": ("tokens", ","),
-    "share": ("share", ".1%"),
-    "epochs": ("epochs", ".2f"),
-}
-"""The key and the format of each column."""
-
-
 def _preview(folder: str, arguments: "Arguments") -> int:
     shards = open_shards(folder, split=arguments.split, source=arguments.source)
     where = _where(arguments)
@@ -247,9 +225,10 @@ def _preview(folder: str, arguments: "Arguments") -> int:
         **{name: value for name, value in given.items() if value is not None},
     )
     plans = list(preview_packing(shards, settings))
-    problems = dict.fromkeys(plan["problem"] for plan in plans if "problem" in plan)
-    if not any("rows" in plan for plan in plans):
+    problems = dict.fromkeys(plan.packed for plan in plans if isinstance(plan.packed, str))
+    if all(isinstance(plan.packed, str) for plan in plans):
         raise PackingError(next(iter(problems)))
+    documents = quantity(len(shards), "document")
     arguments.console.result(
         {
             "status": "done",
@@ -258,31 +237,65 @@ def _preview(folder: str, arguments: "Arguments") -> int:
             "source": arguments.source,
             "documents": len(shards),
             "tokens": shards.num_tokens,
-            "plans": plans,
+            "plans": [joined_values(*_json_parts(plan)) for plan in plans],
         },
-        f"{folder}, {where}: {quantity(len(shards), 'document')}, "
-        f"{quantity(shards.num_tokens, 'token')}",
-        "",
-        *_plan_lines([plan for plan in plans if "problem" not in plan]),
-        *problems,
+        lines=[
+            f"{folder}, {where}: {documents}, {quantity(shards.num_tokens, 'token')}",
+            "",
+            *_plan_lines(plans),
+            *problems,
+        ],
     )
     return 0
 
 
-def _plan_lines(plans: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _json_parts(plan: PackingPlan) -> Iterator[object]:
+    """Yield the parts of a plan as JSON."""
+    yield {"length": plan.length, "packing": plan.packing}
+    if isinstance(plan.packed, str):
+        yield {"problem": plan.packed}
+        return
+    yield plan.packed.report.to_dict()
+    yield {"kept": plan.packed.kept, "seconds": plan.seconds}
+    if plan.packed.sources is not None:
+        yield {"sources": plan.packed.sources}
+
+
+_HEAD: Final = ("length", "packing", "rows", "tokens", "kept", "used", "cropped", "cut", "dropped")
+_SOURCE_HEAD: Final = ("source", "weight", "documents", "tokens", "share", "epochs")
+
+
+def _plan_lines(plans: Sequence[PackingPlan]) -> Iterator[str]:
     """Yield a line for each plan, and with weights another line for each source."""
-    yield from _table(plans, _COLUMNS, left=(1,))
-    sources = next((plan["sources"] for plan in plans if "sources" in plan), None)
+    packed = [(plan, plan.packed) for plan in plans if isinstance(plan.packed, Packed)]
+    yield from table_lines([_HEAD, *(_cells(plan, result) for plan, result in packed)], left=(1,))
+    sources = next((result.sources for _, result in packed if result.sources is not None), None)
     if sources is not None:
         yield ""
-        rows = [{"source": name, **values} for name, values in sources.items()]
-        yield from _table(rows, _SOURCE_COLUMNS)
+        rows = [
+            [
+                name,
+                f"{source.weight:g}",
+                f"{source.documents:,}",
+                f"{source.tokens:,}",
+                f"{source.share:.1%}",
+                f"{source.epochs:.2f}",
+            ]
+            for name, source in sources.items()
+        ]
+        yield from table_lines([_SOURCE_HEAD, *rows])
 
 
-def _table(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, tuple[str, str]],
-    left: Sequence[int] = (0,),
-) -> Iterator[str]:
-    cells = [[format(row[key], form) for key, form in columns.values()] for row in rows]
-    return table_lines([[*columns], *cells], left=left)
+def _cells(plan: PackingPlan, packed: Packed) -> list[str]:
+    report = packed.report
+    return [
+        f"{plan.length:,}",
+        plan.packing,
+        f"{report.rows:,}",
+        f"{report.tokens:,}",
+        f"{packed.kept:.1%}",
+        f"{report.utilisation:.1%}",
+        f"{report.cropped_tokens:,}",
+        f"{report.cut_documents:,}",
+        f"{report.dropped_documents:,}",
+    ]

@@ -303,7 +303,7 @@ def _print_result(
         lines.append(
             listed_problems(f"left out    {quantity(len(skipped), 'file')}", [*map(str, skipped)])
         )
-    arguments.console.result(values, *lines)
+    arguments.console.result(values, lines=lines)
 
 
 def _copy_to_nanochat(arguments: Arguments, recipe: "Recipe") -> None:

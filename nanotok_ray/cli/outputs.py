@@ -361,7 +361,7 @@ def export(arguments: Arguments) -> int:
     Shards are exported in threads of this process, unless --cpus, --address or --local is passed.
     """
     from nanotok_ray.api import export as export_layout
-    from nanotok_ray.exports import format_options
+    from nanotok_ray.exports import export_values, format_options
     from nanotok_ray.storage import Folder
 
     layouts = _layouts(arguments)
@@ -381,7 +381,13 @@ def export(arguments: Arguments) -> int:
         arguments.console.text(
             title + (" (nothing to do)" if result.unchanged else ""), *_export_lines(result.export)
         )
-        results.append({"output": result.folder, "units_done": result.units_done, **result.values})
+        results.append(
+            {
+                "output": result.folder,
+                "units_done": result.units_done,
+                **export_values(result.export),
+            }
+        )
     arguments.console.result({"status": "done", "exports": results})
     return 0
 

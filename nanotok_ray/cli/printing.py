@@ -5,7 +5,7 @@ import json
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -83,10 +83,17 @@ class Console:
         """Print a note."""
         print(f"note: {shown(text)}", file=self.stream, flush=True)
 
-    def result(self, values: Mapping[str, Any], *lines: str) -> None:
-        """Print the result: lines for people, and values for programs."""
+    def result(self, *parts: object, lines: Iterable[str] = ()) -> None:
+        """Print the result: lines for people, and for programs one JSON object.
+
+        Args:
+            parts: dataclasses and mappings with the keys of the object.
+            lines: the lines.
+        """
+        from nanotok_ray.formats import joined_values
+
         self.text(*lines)
-        self._print_json(values)
+        self._print_json(joined_values(*parts))
 
     def failure(self, status: str, message: str) -> None:
         """Print an error once: as text, or with `--json` as JSON."""
@@ -98,7 +105,7 @@ class Console:
             print(f"nanotok: {shown(message)}", file=sys.stderr, flush=True)
         self._print_json({"status": status, "error": message.removeprefix("error: ")})
 
-    def _print_json(self, values: Mapping[str, Any]) -> None:
+    def _print_json(self, values: object) -> None:
         if self.has_json and (self.as_json or not _is_terminal(sys.stdout)):
             print(json.dumps(values, sort_keys=True), flush=True)
 

@@ -346,7 +346,7 @@ def run_status(arguments: "Arguments") -> int:
         plan = stage_plans(decide(recipe))
         console.text(*(stage_line(name, stage) for name, stage in plan.items()))
         status = replace(status, plan=plan)
-    console.result(to_values(status))
+    console.result(status)
     return 0 if status.state in WELL else BAD_OUTPUT
 
 

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nanotok_ray.cli.display import Display
 from nanotok_ray.cli.options import overrides_of
 from nanotok_ray.cli.printing import INTERRUPTED, TERMINATED
-from nanotok_ray.cluster.submit.following import Ending, JobLog, follow
+from nanotok_ray.cluster.submit.following import Ending, JobLog, Summary, follow
 from nanotok_ray.cluster.submit.job_server import JobServer, Started, digest_of, start
 from nanotok_ray.cluster.submit.shipping import (
     JobCommand,
@@ -19,6 +19,7 @@ from nanotok_ray.cluster.submit.shipping import (
     variables_of,
 )
 from nanotok_ray.errors import CorruptOutputError, RecipeError
+from nanotok_ray.formats.codec import omitted
 from nanotok_ray.job.doctor.ray_settings import check_transport, host_and_port
 from nanotok_ray.job.summary import read_summary
 from nanotok_ray.job.termination import Terminated
@@ -134,7 +135,9 @@ def run_submit(arguments: "Arguments") -> int:
     if not arguments.no_wait:
         return _follow(server, started.submission_id, submission, arguments, lines)
     status = "PENDING" if started.was_there is None else started.was_there.status.value
-    console.result(_values("submitted", started.submission_id, status))
+    console.result(
+        _Submitted(status="submitted", submission_id=started.submission_id, job_status=status)
+    )
     return 0
 
 
@@ -153,11 +156,9 @@ def _follow(
         ending = Ending(status="interrupted", exit_code=INTERRUPTED, message="interrupted")
     except Terminated:
         ending = Ending(status="terminated", exit_code=TERMINATED, message="terminated")
-    job, others = ending.job, dict[str, object]()
-    if ending.exit_code and ending.status not in {"interrupted", "terminated"}:
-        others["error"] = ending.message
-    if job is not None and job.status.is_terminal():
-        others |= {} if log.summary is None else {"summary": log.summary}
+    job = ending.job
+    has_ended = job is not None and job.status.is_terminal()
+    if job is not None and has_ended:
         if ending.exit_code:
             text = [f"  | {line}" for line in log.last or (job.message or "").splitlines()]
         else:
@@ -165,13 +166,28 @@ def _follow(
         lines.end(ending.message, text)
     else:
         lines.end(f"{ending.message}; {_next_step(ending, submission_id, server.address)}")
-    status = None if job is None else job.status.value
-    arguments.console.result(_values(ending.status, submission_id, status) | others)
+    is_own = ending.status in {"interrupted", "terminated"}
+    arguments.console.result(
+        _Submitted(
+            status=ending.status,
+            submission_id=submission_id,
+            job_status=None if job is None else job.status.value,
+            error=ending.message if ending.exit_code and not is_own else None,
+            summary=log.summary if has_ended else None,
+        )
+    )
     return ending.exit_code
 
 
-def _values(status: str, submission_id: str, job_status: str | None) -> dict[str, object]:
-    return {"status": status, "submission_id": submission_id, "job_status": job_status}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Submitted:
+    """The result as JSON."""
+
+    status: str
+    submission_id: str
+    job_status: str | None
+    error: str | None = omitted()
+    summary: Summary | None = omitted()
 
 
 def _summary_lines(values: object, sources: Sequence[str]) -> list[str]:
@@ -228,10 +244,12 @@ def _dry_run(arguments: "Arguments", submission: Submission, address: str) -> in
             "env": sorted(submission.variables),
             "output": submission.output,
         },
-        f"would submit {submission_id} to {address}",
-        f"entrypoint   {submission.entrypoint}",
-        f"environment  {', '.join(sorted(submission.variables)) or 'none'}",
-        f"output       {submission.output}",
+        lines=[
+            f"would submit {submission_id} to {address}",
+            f"entrypoint   {submission.entrypoint}",
+            f"environment  {', '.join(sorted(submission.variables)) or 'none'}",
+            f"output       {submission.output}",
+        ],
     )
     return 0
 

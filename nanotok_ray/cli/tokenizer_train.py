@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from nanotok_ray.cli.inputs import count_named, find_corpus, opened
 from nanotok_ray.counts import (
@@ -15,7 +15,6 @@ from nanotok_ray.counts import (
     resolve_pattern,
 )
 from nanotok_ray.errors import NanotokError, TokenizerError, VocabularySizeError
-from nanotok_ray.formats import to_values
 from nanotok_ray.job.events import Advanced, StageStarted
 from nanotok_ray.recipe import PRESETS, SPECIAL_TOKENS
 from nanotok_ray.tokenizer import (
@@ -43,6 +42,8 @@ from nanotok_ray.tokenizer import (
 from nanotok_ray.units import quantity
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from nanotok_ray.cli.app import Arguments
 
 
@@ -69,8 +70,7 @@ def run_train(arguments: "Arguments") -> int:
     learned = replace(learned, report=report)
     wrote = _write(learned, arguments)
     seconds = {"count": round(counting, 3), "learn": round(taken, 3)}
-    values = _values(learned, arguments, wrote=wrote, seconds=seconds)
-    arguments.console.result(values | {"files": len(named.files)})
+    _print_learned(learned, arguments, files=len(named.files), wrote=wrote, seconds=seconds)
     return 0
 
 
@@ -96,7 +96,7 @@ def run_learn(arguments: "Arguments") -> int:
     learned, taken = _learn(counts, settings, arguments, had=f"read in {read:.1f} s")
     wrote = _write(learned, arguments)
     seconds = {"read": round(read, 3), "learn": round(taken, 3)}
-    arguments.console.result(_values(learned, arguments, wrote=wrote, seconds=seconds))
+    _print_learned(learned, arguments, wrote=wrote, seconds=seconds)
     return 0
 
 
@@ -125,7 +125,7 @@ def run_extend(arguments: "Arguments") -> int:
         for title, tokens in (("added", added), ("there", there))
         for name, number in tokens.items()
     ]
-    _print_written(tokenizer, arguments, lines, more={"added": added, "there": there})
+    _print_written(tokenizer, arguments, lines, added=added, there=there)
     return 0
 
 
@@ -138,26 +138,38 @@ def run_convert(arguments: "Arguments") -> int:
             f"{arguments.output} contains only ranks, without the split pattern and "
             f"{quantity(len(tokenizer.special_tokens), 'special token')}"
         )
-    _print_written(tokenizer, arguments, [], more={})
+    _print_written(tokenizer, arguments)
     return 0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Written:
+    """What each command writes, as JSON."""
+
+    output: str
+    tokenizer_sha256: str
+    vocab_size: int
+    status: str = "done"
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, arguments: "Arguments") -> "Self":
+        return cls(
+            output=arguments.output,
+            tokenizer_sha256=tokenizer.sha256,
+            vocab_size=tokenizer.get_vocab_size(),
+        )
+
+
 def _print_written(
-    tokenizer: Tokenizer, arguments: "Arguments", lines: Sequence[str], *, more: Mapping[str, Any]
+    tokenizer: Tokenizer,
+    arguments: "Arguments",
+    lines: Sequence[str] = (),
+    **tokens: Mapping[str, int],
 ) -> None:
-    size = tokenizer.get_vocab_size()
-    values = {
-        "status": "done",
-        "output": arguments.output,
-        "tokenizer_sha256": tokenizer.sha256,
-        "vocab_size": size,
-    }
-    arguments.console.result(
-        values | dict(more),
-        *lines,
-        f"tokenizer   {size:>9,} ids",
-        f"wrote       {arguments.output}",
-    )
+    """Print what was written, and special tokens by what became of them."""
+    written = _Written.of(tokenizer, arguments)
+    size, wrote = f"tokenizer   {written.vocab_size:>9,} ids", f"wrote       {arguments.output}"
+    arguments.console.result(written, tokens, lines=[*lines, size, wrote])
 
 
 def _settings(arguments: "Arguments") -> TrainSettings:
@@ -331,22 +343,10 @@ def _write(learned: LearnedTokenizer, arguments: "Arguments") -> list[str]:
     return list(outputs)
 
 
-def _values(
-    learned: LearnedTokenizer,
-    arguments: "Arguments",
-    *,
-    wrote: Sequence[str],
-    seconds: Mapping[str, float],
-) -> dict[str, Any]:
-    return {
-        "status": "done",
-        "output": arguments.output,
-        "tokenizer_sha256": learned.tokenizer.sha256,
-        "vocab_size": learned.tokenizer.get_vocab_size(),
-        "seconds": seconds,
-        **to_values(short_report(learned.report)),
-        "wrote": list(wrote),
-    }
+def _print_learned(learned: LearnedTokenizer, arguments: "Arguments", **values: object) -> None:
+    """Print the result of learning, and more values of it."""
+    written = _Written.of(learned.tokenizer, arguments)
+    arguments.console.result(written, short_report(learned.report), values)
 
 
 def _files(paths: CountPaths) -> str:

@@ -6,8 +6,8 @@ from nanotok_ray.api import verify, verify_export
 from nanotok_ray.cli.options import flag_of, output_of
 from nanotok_ray.cli.printing import BAD_OUTPUT, INFRASTRUCTURE, numbers_text
 from nanotok_ray.errors import ExportError, RecipeError, VerificationError
-from nanotok_ray.exports import EXPORT_NAME, EXPORTS
-from nanotok_ray.formats import MANIFEST_NAME, to_values
+from nanotok_ray.exports import EXPORT_NAME, EXPORTS, export_values
+from nanotok_ray.formats import MANIFEST_NAME
 from nanotok_ray.shards import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
 
@@ -45,11 +45,13 @@ def run_verify(arguments: "Arguments") -> int:
             "status": "verified" if result.passed else "failed",
             "deep": arguments.deep,
             "masks": arguments.masks,
-            **to_values(result),
         },
-        _message(folder.url, result, masks=arguments.masks)
-        if result.passed
-        else result.format_problems(folder.url),
+        result,
+        lines=[
+            _message(folder.url, result, masks=arguments.masks)
+            if result.passed
+            else result.format_problems(folder.url)
+        ],
     )
     if result.problems:
         return BAD_OUTPUT
@@ -81,15 +83,17 @@ def _verify_export(folder: Folder, arguments: "Arguments") -> int:
         )
     of = output_of(arguments.of) if arguments.of else folder.url.rsplit("/", 2)[0]
     with arguments.console.progress() as on_event:
-        values, problems = verify_export(folder, Folder(of), on_event=on_event)
+        export, problems = verify_export(folder, Folder(of), on_event=on_event)
     lines = problems[:MAX_PRINTED_PROBLEMS]
     if problems:
         lines.append("delete the files above and export again, which writes them again")
     else:
-        counts = numbers_text({name: values[name] for name in ("units", "documents")})
+        counts = numbers_text({"units": export.units, "documents": export.documents})
         lines = [f"{folder.url}: {counts} equal those of the output"]
     status = "failed" if problems else "verified"
-    arguments.console.result({"status": status, "problems": problems, **values}, *lines)
+    arguments.console.result(
+        {"status": status, "problems": problems}, export_values(export), lines=lines
+    )
     return BAD_OUTPUT if problems else 0
 
 

@@ -163,6 +163,15 @@ def to_values(value: Any) -> Any:  # noqa: ANN401 - any value of the module's ty
     return to_values(_fields_of(value)) if is_dataclass(value) else value
 
 
+def joined_values(*parts: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses and mappings
+    """Return the keys of several dataclasses or mappings as one JSON object.
+
+    >>> joined_values({"a": (1,)}, {"b": None})
+    {'a': [1], 'b': None}
+    """
+    return {name: value for part in parts for name, value in to_values(part).items()}
+
+
 def _fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
     """Return the values of the fields of a dataclass by key."""
     kind: Any = type(value)

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nanotok_ray.errors import (
     CorruptOutputError,
@@ -27,7 +27,6 @@ from nanotok_ray.exports import (
     check_unit_files,
     export_of,
     export_unit,
-    export_values,
     layout_of,
     parse_layout,
     read_corpus,
@@ -71,11 +70,6 @@ class ExportResult:
     """The number of files of former exports that were removed."""
     unchanged: bool
     """Whether the export was complete before this call."""
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The content of export.json as JSON values."""
-        return export_values(self.export)
 
 
 def export_folder(out: Folder, layout: Layout) -> Folder:
@@ -350,9 +344,7 @@ def finished_exports(recipe: Recipe, out: Folder) -> set[str]:
 CHECK_STAGE = "verify"
 
 
-def verify_export(
-    folder: Folder, out: Folder, runtime: Runtime
-) -> tuple[dict[str, Any], list[str]]:
+def verify_export(folder: Folder, out: Folder, runtime: Runtime) -> tuple[Export, list[str]]:
     """Compare every document of an export with the shards.
 
     Returns:
@@ -364,11 +356,10 @@ def verify_export(
         TransientIOError: A remote store failed temporarily.
     """
     export = read_export(folder)
-    values = export_values(export)
     layout = layout_of(export, name=folder.join(EXPORT_NAME))
     corpus, shards = read_corpus(out)
     if export.manifest_sha256 != corpus.manifest_sha256:
-        return values, [
+        return export, [
             f"{folder.url} is not an export of the current output {out.url}: export again"
         ]
     units = units_of(corpus, shards, joined=layout.joined)
@@ -378,4 +369,4 @@ def verify_export(
         checks = run_checks(CHECK_STAGE, tasks, runtime, fatal=(NanotokError,))
     joint = (file_problem(folder, file) for file in export.joint_files)
     listed = [problem for check in checks for problem in check.result]
-    return values, listed + list(filter(None, joint))
+    return export, listed + list(filter(None, joint))

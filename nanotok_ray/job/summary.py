@@ -23,7 +23,7 @@ from nanotok_ray.formats import (
     Totals,
     VerifiedFiles,
     from_values,
-    to_values,
+    joined_values,
 )
 from nanotok_ray.job.forecast import TEXT_STAGES
 from nanotok_ray.shards import Verification
@@ -55,10 +55,8 @@ class Summary:
     @property
     def values(self) -> dict[str, Any]:
         """The summary as JSON values."""
-        parts = (
-            (self.run, self.times) if self.corpus is None else (self.run, self.corpus, self.times)
-        )
-        return {name: value for part in parts for name, value in to_values(part).items()}
+        corpus = () if self.corpus is None else (self.corpus,)
+        return joined_values(self.run, *corpus, self.times)
 
     def text(self) -> str:
         """Return the summary as lines of text, at most `MAX_SOURCES` of them on sources."""

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 from nanotok_ray.errors import PackingError
 from nanotok_ray.loader.batch import PackingReport
@@ -41,31 +41,66 @@ class PreviewSettings:
     too_long: TooLong = "crop"
 
 
-def preview_packing(shards: Shards, settings: PreviewSettings) -> Iterator[dict[str, Any]]:
-    """Yield the plan of an epoch for each length and packing.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MixedSource:
+    """The use of a source by a mixture."""
 
-    The plan of an impossible combination has only the reason, as `problem`.
+    weight: float
+    documents: int
+    tokens: int
+    share: float
+    """Share of the tokens of the mixture."""
+    epochs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The result of packing an epoch or a mixture."""
+
+    report: PackingReport
+    num_tokens: int
+    """The number of tokens to pack."""
+    sources: Mapping[str, MixedSource] | None = None
+    """The sources of a mixture by name."""
+
+    @property
+    def kept(self) -> float:
+        """The share of the tokens that are in rows."""
+        return self.report.tokens / self.num_tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackingPlan:
+    """The plan of an epoch for a length and a packing."""
+
+    length: int
+    packing: str
+    seconds: float
+    packed: Packed | str
+    """The result; for an impossible combination, the reason."""
+
+
+def preview_packing(shards: Shards, settings: PreviewSettings) -> Iterator[PackingPlan]:
+    """Yield the plan of an epoch for each length and packing.
 
     Raises:
         PackingError: There is no token to pack.
     """
     for length, packing in product(settings.lengths, settings.packings):
         start = time.perf_counter()
-        plan: dict[str, Any] = {"length": length, "packing": packing}
+        packed: Packed | str
         try:
             if packing == "nanochat":
-                values = _nanochat_values(shards, length, settings)
+                packed = _packed_as_nanochat(shards, length, settings)
             else:
-                values = _loader_values(shards, packing, length, settings)
+                packed = _packed(shards, packing, length, settings)
         except PackingError as error:
-            yield plan | {"problem": str(error)}
-        else:
-            yield plan | values | {"seconds": round(time.perf_counter() - start, 3)}
+            packed = str(error)
+        seconds = round(time.perf_counter() - start, 3)
+        yield PackingPlan(length=length, packing=packing, seconds=seconds, packed=packed)
 
 
-def _loader_values(
-    shards: Shards, packing: Packing, length: int, settings: PreviewSettings
-) -> dict[str, Any]:
+def _packed(shards: Shards, packing: Packing, length: int, settings: PreviewSettings) -> Packed:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IgnoredMasksWarning)  # nothing is trained
         loader = Loader(
@@ -82,28 +117,24 @@ def _loader_values(
         )
     if settings.weights is None:
         loader.skip_batches(sys.maxsize)
-        return _values(loader.report(), of=shards.num_tokens)
+        return Packed(loader.report(), shards.num_tokens)
     report, uses = loader.plan(settings.tokens or shards.num_tokens)
     total = sum(value.tokens for value in uses)
     sources = {
-        value.name: {
-            "weight": settings.weights[value.name],
-            "documents": value.documents,
-            "tokens": value.tokens,
-            "share": value.tokens / total,
-            "epochs": value.epochs,
-        }
+        value.name: MixedSource(
+            weight=settings.weights[value.name],
+            documents=value.documents,
+            tokens=value.tokens,
+            share=value.tokens / total,
+            epochs=value.epochs,
+        )
         for value in uses
     }
-    return _values(report, of=total) | {"sources": sources}
+    return Packed(report, total, sources)
 
 
-def _values(report: PackingReport, *, of: int) -> dict[str, Any]:
-    return report.to_dict() | {"kept": report.tokens / of}
-
-
-def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> dict[str, Any]:
-    """Return the values of nanochat's packing, planned until the second epoch begins."""
+def _packed_as_nanochat(shards: Shards, length: int, settings: PreviewSettings) -> Packed:
+    """Return the result of nanochat's packing, planned until the second epoch begins."""
     if settings.weights or settings.shuffle:
         raise PackingError("nanochat has its own order; omit the weights and the shuffling")
     kinds = shards.manifest.kinds
@@ -122,4 +153,4 @@ def _nanochat_values(shards: Shards, length: int, settings: PreviewSettings) -> 
     loader = NanochatLoader(shards, batch_size=rows, length=length, buffer_size=BUFFER)
     while loader.state_dict()["epoch"] == 1:
         loader.skip_batches(1)
-    return _values(loader.report(), of=shards.num_tokens)
+    return Packed(loader.report(), shards.num_tokens)

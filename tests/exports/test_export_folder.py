@@ -13,7 +13,16 @@ from nanotok_ray import api
 from nanotok_ray.api import verify_export
 from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, ExportError, OutputInUseError, TransientIOError
-from nanotok_ray.exports import Llmc, Mds, Raw, check_unit, export_unit, parse_layout, unit_problems
+from nanotok_ray.exports import (
+    Llmc,
+    Mds,
+    Raw,
+    check_unit,
+    export_unit,
+    export_values,
+    parse_layout,
+    unit_problems,
+)
 from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
 from nanotok_ray.job.lease import lease_in_force, leased
 from nanotok_ray.storage import Folder
@@ -165,12 +174,13 @@ def test_a_missing_native_file_is_named(name, tmp_path, folder):
 )
 def test_a_damaged_export_json_is_reported_and_rewritten(key, value, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
-    before = export(out, Mds(), folder=folder).values
-    folder.write_bytes("export.json", json.dumps({**before, key: value}).encode())
+    before = export(out, Mds(), folder=folder).export
+    changed = {**export_values(before), key: value}
+    folder.write_bytes("export.json", json.dumps(changed).encode())
     with pytest.raises(CorruptOutputError, match=r"export\.json"):
         verify_export(folder, out)
     result = export(out, Mds(), folder=folder)
-    assert (result.values, result.units_done, result.unchanged) == (before, 0, False)
+    assert (result.export, result.units_done, result.unchanged) == (before, 0, False)
     assert verify_export(folder, out)[1] == []
 
 

@@ -30,7 +30,7 @@ def test_the_workers_export_what_a_later_export_writes(corpus, tmp_path, most):
     run(recipe(corpus, tmp_path / "later", limit))
     for name in ("raw", "datatrove"):
         result = export(Folder(str(tmp_path / "later")), parse_layout(name))
-        assert result.units_done == result.values["units"] > 3
+        assert result.units_done == result.export.units > 3
         own = contents(tmp_path / f"out/export/{name}")
         assert own == contents(tmp_path / f"later/export/{name}")
 
@@ -56,7 +56,7 @@ def test_only_new_shards_are_exported_and_obsolete_files_are_removed(corpus, tmp
     [problem] = verify_export(Folder(out.join("export/raw")), out)[1]
     assert "export again" in problem
     result = export(out, parse_layout("raw"))
-    assert 0 < result.units_done < result.values["units"]
+    assert 0 < result.units_done < result.export.units
     assert result.removed
     after = set(contents(tmp_path / "out/export/raw"))
     named = {f"{shard.name}.bin" for shard in read_corpus(out)[1]}
@@ -90,8 +90,8 @@ def test_a_changed_file_is_detected_and_named(corpus, tmp_path):
     for suffix in (".ds", ".ds.index", ".ds.loss", ".ds.metadata"):
         path = min((tmp_path / "out/export/datatrove").rglob(f"*{suffix}"))
         spoil(path)
-        values, problems = verify_export(folder, out)
-        assert values["layout"] == "datatrove"
+        checked, problems = verify_export(folder, out)
+        assert checked.layout == "datatrove"
         assert [str(path) in problem for problem in problems] == [True]
         path.unlink()
         assert export(out, parse_layout("datatrove")).units_done == 1
