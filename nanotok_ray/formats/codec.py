@@ -3,7 +3,8 @@
 A dataclass is a JSON object with a key per field, `in` for a field `in_`. Its fields are of these
 types:
 
-- `int`, `float`, `str`, `bool`, `None`, `Any`, `Literal`, and unions of them with `None`
+- `int`, `float`, `str`, `bool`, `None`, `Any`, `Literal`, and unions: of a type with `None`, or of
+  some of `int`, `str` and `bool`
 - `tuple[X, ...]`, `tuple[X, Y]` and classes of `NamedTuple`: JSON lists
 - `Mapping[str, X]`: JSON objects
 - `Annotated[X, check]`, where `check` returns whether the value is possible
@@ -172,6 +173,13 @@ def joined_values(*parts: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses 
     return {name: value for part in parts for name, value in to_values(part).items()}
 
 
+def converted(value: object, kind: Callable[..., _T], **others: object) -> _T:
+    """Return a dataclass of type `kind` with `others`, and else with the fields of a dataclass."""
+    names = (item.name for item in fields(kind) if item.name not in others)  # type: ignore[arg-type]
+    shared = {name: getattr(value, name) for name in names if hasattr(value, name)}
+    return kind(**shared, **others)
+
+
 def _fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
     """Return the values of the fields of a dataclass by key."""
     kind: Any = type(value)
@@ -256,8 +264,8 @@ def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a type or a form of `typing
     readers = {
         Literal: _literal_reader,
         tuple: _tuple_reader,
-        Union: _optional_reader,
-        UnionType: _optional_reader,
+        Union: _union_reader,
+        UnionType: _union_reader,
     }
     return readers.get(origin, _mapping_reader)(arguments)
 
@@ -283,7 +291,9 @@ def _checked_reader(inner: _Reader, check: Callable[[Any], bool]) -> _Reader:
     return read
 
 
-def _optional_reader(arguments: tuple[Any, ...]) -> _Reader:
+def _union_reader(arguments: tuple[Any, ...]) -> _Reader:
+    if NoneType not in arguments:
+        return _checked_reader(_reader(Any), lambda value: type(value) in arguments)
     (kind,) = (argument for argument in arguments if argument is not NoneType)
     inner = _reader(kind)
     return lambda value: None if value is None else inner(value)

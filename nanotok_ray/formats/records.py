@@ -552,7 +552,7 @@ class Export:
 
     layout: str
     layout_format: str
-    options: Mapping[str, Any]
+    options: Mapping[str, int | str]
     reader: str
     """The reader of the layout."""
     masks: str | None

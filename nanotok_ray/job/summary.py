@@ -1,7 +1,7 @@
 """The summary of a run: JSON values for programs, and a few lines of text for people."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from nanotok_ray.formats import (
@@ -22,6 +22,7 @@ from nanotok_ray.formats import (
     StageTime,
     Totals,
     VerifiedFiles,
+    converted,
     from_values,
     joined_values,
 )
@@ -130,16 +131,15 @@ def verified_files(check: Verification) -> VerifiedFiles:
 
 def export_summary(folder: str, export: Export) -> ExportSummary:
     """Return the content of an export and its folder."""
-    values = {item.name: getattr(export, item.name) for item in fields(export)}
-    return ExportSummary(folder=folder, format=Export.FORMAT, **values)
+    return converted(export, ExportSummary, folder=folder, format=Export.FORMAT)
 
 
 def corpus_summary(manifest: Manifest) -> CorpusSummary:
     """Return the totals of a published corpus."""
     everything = manifest.totals["all"]
-    totals = {item.name: getattr(everything, item.name) for item in fields(everything)}
-    return CorpusSummary(
-        **totals,
+    return converted(
+        everything,
+        CorpusSummary,
         bytes_per_token=_ratio(everything.text_bytes, everything.tokens),
         slices=manifest.slices,
         shards=manifest.shards,

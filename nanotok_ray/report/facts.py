@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from nanotok_ray.errors import CorruptOutputError, NanotokError
+from nanotok_ray.errors import NanotokError
 from nanotok_ray.exports import EXPORT_NAME, EXPORTS, LAYOUTS, read_export
 from nanotok_ray.formats import (
     MANIFEST_NAME,
@@ -177,16 +177,10 @@ def _attempted(reader: tuple[str, Callable[[], _Read]]) -> tuple[_Read | None, s
         return None, text if name in text else f"{name} cannot be read: {text}"
 
 
-def _object(out: Folder, name: str) -> dict[str, Any]:
-    values = json.loads(out.read_bytes(name, limit=MAX_JSON_BYTES))
-    if not isinstance(values, dict):
-        raise CorruptOutputError(f"{out.join(name)} is no JSON object")
-    return values
-
-
 def _summary(out: Folder) -> tuple[Summary | None, Mapping[str, StageTime]]:
-    values, name = _object(out, SUMMARY_NAME), out.join(SUMMARY_NAME)
-    if "error" in values:
+    name, data = out.join(SUMMARY_NAME), out.read_bytes(SUMMARY_NAME, limit=MAX_JSON_BYTES)
+    values: object = json.loads(data)
+    if isinstance(values, dict) and "error" in values:
         return None, from_values(FailedRun, values, name=name).stages
     summary = read_summary(values, name=name)
     return summary, summary.run.stages

@@ -15,6 +15,7 @@ from nanotok_ray.formats import (
     ShardRecord,
     ShardSettings,
     Totals,
+    converted,
     digest_of,
     dump,
     pack_shards_index,
@@ -44,20 +45,16 @@ def _total(records: Sequence[Totals]) -> Totals:
 
 def _sum(kind: Any, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a dataclass of numbers
     """Return the sum of dataclasses, field by field; numbers by name are sorted by name."""
-    hints = get_type_hints(kind)
-    sums: dict[str, Any] = {}
-    for item in fields(kind):
-        parts = [getattr(value, item.name) for value in values]
-        if is_dataclass(hints[item.name]):
-            sums[item.name] = _sum(hints[item.name], parts)
-        elif hints[item.name] is int:
-            sums[item.name] = sum(parts)
-        else:
-            counts: Counter[str] = Counter()
-            for part in parts:
-                counts.update(part)
-            sums[item.name] = dict(sorted(counts.items()))
-    return kind(**sums)
+    if kind is int:
+        return sum(values)
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints, names = get_type_hints(kind), [item.name for item in fields(kind)]
+        parts = {name: [getattr(value, name) for value in values] for name in names}
+        return kind(**{name: _sum(hints[name], part) for name, part in parts.items()})
+    counts: Counter[str] = Counter()
+    for value in values:
+        counts.update(value)
+    return dict(sorted(counts.items()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,8 +111,9 @@ def assemble(
     ]
     index = pack_shards_index(shards, sources=names)
     facts = output_facts(plan, settings=settings, tokenizer=tokenizer)
-    manifest = Manifest(
-        **{item.name: getattr(facts, item.name) for item in fields(facts)},
+    manifest = converted(
+        facts,
+        Manifest,
         plan_sha256=sha256_of(plan_to_json(plan)),
         records_sha256=digest_of(record.sha256 for record in records),
         shards_index_sha256=sha256_of(index),

@@ -1,9 +1,9 @@
 """The training report: the corpus, every merge, and the result at each vocabulary size."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from nanotok_ray.formats import (
     SuperwordTotals,
     TrainingReport,
     TrainingTotals,
+    converted,
 )
 from nanotok_ray.tokenizer import folder
 from nanotok_ray.tokenizer.file_model import FileModel
@@ -126,8 +127,9 @@ def training_report(
     Raises:
         TokenizerError: The number of counts differs from the number of merges.
     """
-    totals = TrainingTotals(
-        **_fields_of(counted, Counted),
+    totals = converted(
+        counted,
+        TrainingTotals,
         pattern=model.pattern if isinstance(model, Model) else settings.pattern,
         unicode_version=_core.UNICODE_VERSION,
         special_tokens=tuple(model.special_tokens),
@@ -167,19 +169,19 @@ def cut_report(report: TrainingReport, model: Model | FileModel) -> TrainingRepo
     Raises:
         TokenizerError: `report` has fewer merges than the model.
     """
-    goal = {"vocab_size_asked": model.num_ids, "vocab_size_reached": model.num_ids}
-    totals = TrainingTotals(**_fields_of(report, TrainingTotals) | goal | {"stop_reason": REACHED})
+    totals = converted(
+        report,
+        TrainingTotals,
+        vocab_size_asked=model.num_ids,
+        vocab_size_reached=model.num_ids,
+        stop_reason=REACHED,
+    )
     return _report(model, totals, learned_of(report).first(len(_new_tokens(model, totals.base))))
 
 
 def short_report(report: TrainingReport) -> TrainingTotals:
     """Return the report without the parts that grow with the vocabulary, and without the rules."""
-    return TrainingTotals(**_fields_of(report, TrainingTotals))
-
-
-def _fields_of(value: Any, kind: Any) -> dict[str, Any]:  # noqa: ANN401 - dataclasses
-    """Return the fields that a value shares with a class from which its class is derived."""
-    return {item.name: getattr(value, item.name) for item in fields(kind)}
+    return converted(report, TrainingTotals)
 
 
 def _report(model: Model | FileModel, totals: TrainingTotals, learned: Learned) -> TrainingReport:
@@ -201,8 +203,9 @@ def _report(model: Model | FileModel, totals: TrainingTotals, learned: Learned) 
         tokens=totals.span_bytes if base is None else base.tokens,
         num_ids=NUM_BYTES + len(model.special_tokens) if base is None else base.vocab_size,
     )
-    return TrainingReport(
-        **_fields_of(totals, TrainingTotals),
+    return converted(
+        totals,
+        TrainingReport,
         rules=rules,
         duplicate_tokens=tuple(model.duplicates()) if isinstance(model, Model) else (),
         curve=tuple(curve),

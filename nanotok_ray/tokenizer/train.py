@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nanotok_ray import _core
@@ -20,6 +20,7 @@ from nanotok_ray.formats import (
     NewTokens,
     SuperwordTotals,
     TrainingReport,
+    converted,
     dump,
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS
@@ -371,8 +372,9 @@ def _train_superwords(
         min_merge_count=least,
         distinct_segments=counted.distinct_spans,
     )
-    own = {item.name: getattr(first.report, item.name) for item in fields(Counted)}
-    report = training_report(model, settings, learned, Counted(**own), superwords=totals)
+    report = training_report(
+        model, settings, learned, converted(first.report, Counted), superwords=totals
+    )
     return LearnedTokenizer(tokenizer=Tokenizer(model), report=report)
 
 
