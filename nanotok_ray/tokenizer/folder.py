@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from nanotok_ray.tokenizer.file_model import (
 from nanotok_ray.tokenizer.foreign import (
     BESIDE,
     MAX_FILE_BYTES,
+    EncodingState,
     TokenizerFile,
     of_description,
     pickled_state,
@@ -69,13 +70,13 @@ def check_agreement(
         )
 
 
-def _differing(model: Model, state: Mapping[str, object], *, has_pattern: bool) -> Iterator[str]:
+def _differing(model: Model, state: EncodingState, *, has_pattern: bool) -> Iterator[str]:
     ranks = dict(zip(model.tokens, model.token_ids, strict=True))
-    if state.get("mergeable_ranks") != ranks:
+    if state.mergeable_ranks != ranks:
         yield "their tokens"
-    if state.get("special_tokens") != dict(model.special_tokens):
+    if state.special_tokens != dict(model.special_tokens):
         yield "their special tokens"
-    if has_pattern and state.get("pat_str") != model.pattern:
+    if has_pattern and state.pat_str != model.pattern:
         yield "their pattern"
 
 

@@ -18,11 +18,12 @@ from nanotok_ray.tokenizer.foreign.continued import check_continuable, continued
 from nanotok_ray.tokenizer.foreign.families import FAMILIES
 from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file, pattern_of
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle, pickled_state
-from nanotok_ray.tokenizer.foreign.tiktoken import from_encoding, from_rank_file
+from nanotok_ray.tokenizer.foreign.tiktoken import EncodingState, from_encoding, from_rank_file
 
 __all__ = [
     "BESIDE",
     "FAMILIES",
+    "EncodingState",
     "Given",
     "SpecialTokens",
     "TokenizerFile",

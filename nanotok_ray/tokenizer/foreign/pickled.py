@@ -2,11 +2,11 @@
 
 import io
 import pickletools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from nanotok_ray.errors import TokenizerError
-from nanotok_ray.tokenizer.foreign.tiktoken import model_of_state
+from nanotok_ray.tokenizer.foreign.tiktoken import EncodingState, model_of_state
 from nanotok_ray.tokenizer.model import Model
 
 MAX_STEPS = 1 << 23
@@ -189,8 +189,8 @@ def from_pickle(data: bytes, *, name: str) -> Model:
     return model_of_state(pickled_state(data, name=name), name=name)
 
 
-def pickled_state(data: bytes, *, name: str) -> Mapping[str, object]:
-    """Return the attributes of the encoding in a file, with types that are not checked yet.
+def pickled_state(data: bytes, *, name: str) -> EncodingState:
+    """Return the attributes of the encoding in a file.
 
     Raises:
         TokenizerError: The file contains anything but an encoding with its state, or is damaged.
@@ -203,4 +203,8 @@ def pickled_state(data: bytes, *, name: str) -> Mapping[str, object]:
         )
     if not isinstance(state, dict):
         raise TokenizerError(f"{name}: the state of the encoding is a {type(state).__name__}")
-    return state
+    return EncodingState(
+        pat_str=state.get("pat_str"),
+        mergeable_ranks=state.get("mergeable_ranks"),
+        special_tokens=state.get("special_tokens"),
+    )

@@ -4,6 +4,7 @@ import base64
 import binascii
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
@@ -160,19 +161,28 @@ def special_ids(names: Sequence[str] | Mapping[str, int], *, first: int) -> Mapp
     return numbered
 
 
-def model_of_state(state: Mapping[str, object], *, name: str) -> Model:
-    """Return the model of `pat_str`, `mergeable_ranks` and `special_tokens`.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EncodingState:
+    """The attributes of an encoding of tiktoken, of any type; None if they are missing."""
+
+    pat_str: object
+    mergeable_ranks: object
+    special_tokens: object
+
+
+def model_of_state(state: EncodingState, *, name: str) -> Model:
+    """Return the model of an encoding.
 
     Raises:
         TokenizerError: A value is missing or of another type; or as for `model_of_ranks`.
     """
-    pattern = state.get("pat_str")
+    pattern = state.pat_str
     if not isinstance(pattern, str):
         raise TokenizerError(f"{name}: pat_str is not a str but a {type(pattern).__name__}")
     return model_of_ranks(
-        _numbers(state, "mergeable_ranks", bytes, name=name),
+        _numbers(state.mergeable_ranks, "mergeable_ranks", bytes, name=name),
         pattern=pattern,
-        special_tokens=_numbers(state, "special_tokens", str, name=name),
+        special_tokens=_numbers(state.special_tokens, "special_tokens", str, name=name),
         name=name,
     )
 
@@ -180,10 +190,7 @@ def model_of_state(state: Mapping[str, object], *, name: str) -> Model:
 _Key = TypeVar("_Key", str, bytes)
 
 
-def _numbers(
-    state: Mapping[str, object], key: str, kind: type[_Key], *, name: str
-) -> dict[_Key, int]:
-    value = state.get(key)
+def _numbers(value: object, key: str, kind: type[_Key], *, name: str) -> dict[_Key, int]:
     if not isinstance(value, dict):
         raise TokenizerError(f"{name}: {key} is not a dict but a {type(value).__name__}")
     for token, number in value.items():
@@ -203,12 +210,13 @@ def from_encoding(encoding: object) -> Model:
     Raises:
         TokenizerError: The object is not an encoding of tiktoken, or cannot be converted.
     """
-    state = {
-        key: getattr(encoding, f"_{key}", None)
-        for key in ("pat_str", "mergeable_ranks", "special_tokens")
-    }
+    state = EncodingState(
+        pat_str=getattr(encoding, "_pat_str", None),
+        mergeable_ranks=getattr(encoding, "_mergeable_ranks", None),
+        special_tokens=getattr(encoding, "_special_tokens", None),
+    )
     name = f"the tiktoken encoding {getattr(encoding, 'name', '')!r}"
-    if None in state.values():
+    if None in (state.pat_str, state.mergeable_ranks, state.special_tokens):
         raise TokenizerError(
             "from_tiktoken takes a tiktoken.Encoding, as tiktoken.get_encoding returns, not a "
             f"{type(encoding).__name__}"
