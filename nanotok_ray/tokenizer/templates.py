@@ -18,7 +18,7 @@ from nanotok_ray.tokenizer.foreign.around import (
     MAP_FILE,
     TEMPLATE_FILE,
 )
-from nanotok_ray.tokenizer.foreign.huggingface import parsed_object
+from nanotok_ray.tokenizer.foreign.file_object import parsed_object
 from nanotok_ray.tokenizer.huggingface import token_roles
 from nanotok_ray.tokenizer.model import Model
 
@@ -71,10 +71,9 @@ def token_variables(model: Model | FileModel) -> dict[str, str]:
         return token_roles(model)
     variables: dict[str, str] = {}
     for name in (MAP_FILE, CONFIG_FILE):
-        values: Mapping[str, Any] = {}
-        if name in model.beside:
-            values = parsed_object(model.beside[name], name=name)
-        for key, value in values.items():
+        if name not in model.beside:
+            continue
+        for key, value in parsed_object(model.beside[name], name=name).values.items():
             token = value.get("content") if isinstance(value, dict) else value
             if key.endswith("_token") and isinstance(token, str):
                 variables[key] = token

@@ -1,9 +1,8 @@
 """The special tokens that a tokenizer of Hugging Face puts before and after a text by default."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from nanotok_ray.tokenizer.foreign.huggingface import parsed_object
+from nanotok_ray.tokenizer.foreign.file_object import FileObject, parsed_object
 
 Around = tuple[tuple[str, ...], tuple[str, ...]]
 """Names of special tokens before a text, and after it."""
@@ -29,9 +28,7 @@ def around_of(beside: Mapping[str, bytes], *, default: Around) -> Around:
     return before, after
 
 
-def _configured(
-    config: Mapping[str, Any], kind: str, *, default: tuple[str, ...]
-) -> tuple[str, ...]:
+def _configured(config: FileObject, kind: str, *, default: tuple[str, ...]) -> tuple[str, ...]:
     adds, token = config.get(f"add_{kind}_token"), config.get(f"{kind}_token")
     if not isinstance(adds, bool):
         return default

@@ -23,7 +23,8 @@ from nanotok_ray.tokenizer.file_model import (
 )
 from nanotok_ray.tokenizer.foreign.around import MAP_FILE, TEMPLATE_FILE
 from nanotok_ray.tokenizer.foreign.families import FAMILIES
-from nanotok_ray.tokenizer.foreign.huggingface import model_of_contents, parsed_object
+from nanotok_ray.tokenizer.foreign.file_object import FileObject, parsed_object
+from nanotok_ray.tokenizer.foreign.huggingface import added_tokens, model_of_contents
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle
 from nanotok_ray.tokenizer.foreign.sentencepiece import from_sentencepiece, looks_like_sentencepiece
 from nanotok_ray.tokenizer.foreign.tekken import from_tekken, is_tekken
@@ -101,21 +102,21 @@ class TokenizerFile:
             "tokenizer.json, tekken.json, tokenizer.pkl, a SentencePiece model or ranks of tiktoken"
         )
 
-    def _of_json(self, contents: Mapping[str, Any]) -> Model | FileModel:
-        name = self.name
+    def _of_json(self, contents: FileObject) -> Model | FileModel:
         if is_tekken(contents):
-            return from_tekken(contents, self.data, name=name)
-        if "model" not in contents:
-            keys = ", ".join(sorted(map(str, contents))[:10])
+            return from_tekken(contents, self.data)
+        if "model" not in contents.values:
+            keys = ", ".join(sorted(contents.values)[:10])
             raise TokenizerError(
-                f"{name} is neither a tokenizer.json nor a tekken.json: its keys are {keys:.200}"
+                f"{contents.name} is neither a tokenizer.json nor a tekken.json: its keys are "
+                f"{keys:.200}"
             )
         try:
-            model = model_of_contents(contents, name=name)
-            added = AddedTokens.of_contents(contents)
+            model, tokens = model_of_contents(contents), added_tokens(contents)
+            added = AddedTokens.of(tokens, has_normalizer=bool(contents.get("normalizer")))
             return replace(model, beside=self.beside, added=added)
         except TokenizerError:
-            return from_tokenizer_json(contents, self.data, name=name, beside=self.beside)
+            return from_tokenizer_json(contents, self.data, beside=self.beside)
 
 
 def of_description(
@@ -203,8 +204,8 @@ def of_kind(
         return from_sentencepiece(data, name=name, beside=beside)
     contents = parsed_object(data, name=name)
     if description.file == HUGGING_FACE_FILE:
-        return from_tokenizer_json(contents, data, name=name, beside=beside)
-    return from_tekken(contents, data, name=name)
+        return from_tokenizer_json(contents, data, beside=beside)
+    return from_tekken(contents, data)
 
 
 def _of_ranks(data: bytes, *, name: str, given: Given) -> Model | FileModel:

@@ -5,12 +5,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.file_model import HUGGING_FACE_FILE, RANK_FILE, FileModel
 from nanotok_ray.tokenizer.foreign.content import of_kind
-from nanotok_ray.tokenizer.foreign.huggingface import flat, parsed_object, type_of
+from nanotok_ray.tokenizer.foreign.file_object import parsed_object
+from nanotok_ray.tokenizer.foreign.huggingface import flat, type_of
 from nanotok_ray.tokenizer.huggingface import spell
 
 
@@ -77,8 +77,8 @@ def _with_merges(model: FileModel, pairs: _Pairs) -> bytes:
     after all of its ids.
     """
     contents = parsed_object(model.data, name=model.description.file)
-    bpe: dict[str, Any] = contents["model"]
-    vocab, merges = bpe["vocab"], bpe["merges"]
+    bpe = contents.inner("model")
+    vocab, merges = bpe.part("vocab", dict), bpe.part("merges", list)
     for added in contents.get("added_tokens") or ():
         vocab.setdefault(added["content"], added["id"])
     as_text = bool(merges) and isinstance(merges[0], str)
@@ -86,7 +86,7 @@ def _with_merges(model: FileModel, pairs: _Pairs) -> bytes:
         names = [spell(left), spell(right)]
         merges.append(" ".join(names) if as_text else names)
         vocab["".join(names)] = number
-    return json.dumps(contents, ensure_ascii=False, indent=1).encode() + b"\n"
+    return json.dumps(contents.values, ensure_ascii=False, indent=1).encode() + b"\n"
 
 
 def _with_ranks(model: FileModel, pairs: _Pairs) -> bytes:

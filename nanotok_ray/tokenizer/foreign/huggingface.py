@@ -1,6 +1,5 @@
 """Reads Hugging Face's tokenizer.json as a model, if it is byte-level BPE."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +7,8 @@ from typing import Any
 from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
+from nanotok_ray.tokenizer.added_tokens import CONTEXT_FLAGS, AddedToken
+from nanotok_ray.tokenizer.foreign.file_object import FileObject, parsed_object
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
 from nanotok_ray.tokenizer.foreign.tiktoken import model_of_ranks
 from nanotok_ray.tokenizer.huggingface import (
@@ -18,59 +19,6 @@ from nanotok_ray.tokenizer.huggingface import (
     with_atomic_intervals,
 )
 from nanotok_ray.tokenizer.model import NUM_BYTES, Model
-
-MAX_OPENED = 1 << 22
-"""Limit of lists and objects of a file: each takes 30 times its size in memory. Known files have
-at most 450,000.
-"""
-
-
-def parsed_object(data: bytes, *, name: str) -> dict[str, Any]:
-    """Return the JSON object of a file.
-
-    Raises:
-        TokenizerError: The file is not a JSON object in UTF-8, is nested too deeply, has too many
-            values, or contains a key twice; the message names the file and, if possible, the line.
-    """
-    opened = data.count(b"[") + data.count(b"{")
-    if opened > MAX_OPENED:
-        raise TokenizerError(
-            f"{name} has {opened:,} lists and objects, more than {MAX_OPENED:,} are refused"
-        )
-    try:
-        value = json.loads(data.decode(), object_pairs_hook=_distinct)
-    except json.JSONDecodeError as error:
-        raise TokenizerError(f"{name}, line {error.lineno}: {error.msg}") from error
-    except RecursionError as error:
-        raise TokenizerError(f"{name}: its values are nested too deep") from error
-    except ValueError as error:  # invalid UTF-8, a duplicate key, a number of thousands of digits
-        raise TokenizerError(f"{name}: {error}") from error
-    if not isinstance(value, dict):
-        raise TokenizerError(f"{name} holds a {type(value).__name__}, not an object")
-    return value
-
-
-def part_of(value: Mapping[str, Any], key: str, kind: type, *, name: str) -> Any:  # noqa: ANN401
-    """Return a value of the required type.
-
-    Raises:
-        TokenizerError: The value is missing or of another type.
-    """
-    item = value.get(key)
-    if not isinstance(item, kind) or (kind is int and isinstance(item, bool)):
-        raise TokenizerError(
-            f"{name}: {key!r} must be of type {kind.__name__}, not {type(item).__name__}"
-        )
-    return item
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice[:80]!r} comes twice in an object")
-    return value
 
 
 def check_merges(
@@ -208,33 +156,34 @@ def from_huggingface_file(data: bytes, *, name: str) -> Model:
         TokenizerError: The tokenizer is not byte-level BPE with the merges that its ids imply,
             changes text in other ways, or is damaged; the message names the reason.
     """
-    return model_of_contents(parsed_object(data, name=name), name=name)
+    return model_of_contents(parsed_object(data, name=name))
 
 
-def model_of_contents(contents: Mapping[str, Any], *, name: str) -> Model:
+def model_of_contents(contents: FileObject) -> Model:
     """Return the model of the object of a file.
 
     Raises:
         TokenizerError: As for `from_huggingface_file`.
     """
-    bpe = _checked_bpe(part_of(contents, "model", dict, name=name), name=name)
-    _check_around(contents, name=name)
+    name, bpe = contents.name, contents.inner("model")
+    _check_bpe(bpe, name=name)
+    _check_around(contents)
     pattern = pattern_of(contents.get("pre_tokenizer"), name=name)
-    vocab = part_of(bpe, "vocab", dict, name=f"{name}, model")
-    special_tokens = added_tokens(contents.get("added_tokens"), name=name)
+    vocab = bpe.part("vocab", dict)
+    special_tokens = ids_of_names(added_tokens(contents), name=name)
     texts = {text: token_id for text, token_id in vocab.items() if text not in special_tokens}
     model = model_of_ranks(
         _ranks(texts, name=name), pattern=pattern, special_tokens=special_tokens, name=name
     )
     check_numbering(special_tokens, vocab, name=name)
-    check_merges(part_of(bpe, "merges", list, name=f"{name}, model"), texts, model, name=name)
+    check_merges(bpe.part("merges", list), texts, model, name=name)
     if bpe.get("ignore_merges"):
         check_spans({*special_tokens} & {*vocab}, pattern, name=name)
     return model
 
 
-def _checked_bpe(bpe: Mapping[str, Any], *, name: str) -> Mapping[str, Any]:
-    kind = bpe.get("type", "BPE")
+def _check_bpe(bpe: FileObject, *, name: str) -> None:
+    kind = bpe.values.get("type", "BPE")
     if kind != "BPE":
         of = ", as SentencePiece makes it" if kind == "Unigram" else ""
         raise TokenizerError(
@@ -243,14 +192,13 @@ def _checked_bpe(bpe: Mapping[str, Any], *, name: str) -> Mapping[str, Any]:
     for key, plain in _PLAIN.items():
         if bpe.get(key) not in plain:
             raise TokenizerError(
-                f"{name}: its model has {key} = {bpe[key]!r:.60}, which byte-level BPE has not"
+                f"{name}: its model has {key} = {bpe.get(key)!r:.60}, which byte-level BPE has not"
             )
-    return bpe
 
 
-def _check_around(contents: Mapping[str, Any], *, name: str) -> None:
+def _check_around(contents: FileObject) -> None:
     """Check that no step before or after BPE changes the ids of a text."""
-    normalizer = contents.get("normalizer")
+    name, normalizer = contents.name, contents.get("normalizer")
     if normalizer not in (None, {"type": "Sequence", "normalizers": []}):
         raise TokenizerError(
             f"{name} has a normalizer, {type_of(normalizer)}: texts are encoded as they are here. "
@@ -280,19 +228,39 @@ def type_of(part: object) -> str:
     return str(part.get("type") if isinstance(part, dict) else part)[:60]
 
 
-def added_tokens(added: object, *, name: str) -> dict[str, int]:
-    """Return the id of each added token by its name."""
-    if not isinstance(added, list | None):
+def added_tokens(contents: FileObject) -> list[AddedToken]:
+    """Return the added tokens of a file."""
+    listed, name = contents.get("added_tokens"), contents.name
+    if not isinstance(listed, list | None):
         raise TokenizerError(f"{name}: 'added_tokens' must be of type list")
+    tokens = []
+    for index, values in enumerate(listed or []):
+        token = FileObject(values, f"{name}, added_tokens[{index}]")
+        if not isinstance(values, dict):
+            raise TokenizerError(f"{token.name} is no object")
+        is_special = bool(token.get("special"))
+        tokens.append(
+            AddedToken(
+                content=token.part("content", str),
+                id=token.part("id", int),
+                is_special=is_special,
+                is_normalized=bool(values.get("normalized", not is_special)),
+                context_flag=next((flag for flag in CONTEXT_FLAGS if values.get(flag)), None),
+            )
+        )
+    return tokens
+
+
+def ids_of_names(tokens: Sequence[AddedToken], *, name: str) -> dict[str, int]:
+    """Return the id of each added token by its name."""
     numbers: dict[str, int] = {}
-    for index, token in enumerate(added or []):
-        where = f"{name}, added_tokens[{index}]"
-        if not isinstance(token, dict):
-            raise TokenizerError(f"{where} is no object")
-        text = part_of(token, "content", str, name=where)
-        number = part_of(token, "id", int, name=where)
-        if numbers.setdefault(text, number) != number:
-            raise TokenizerError(f"{where}: {text!r:.60} has two ids, {numbers[text]} and {number}")
+    for index, token in enumerate(tokens):
+        first = numbers.setdefault(token.content, token.id)
+        if first != token.id:
+            raise TokenizerError(
+                f"{name}, added_tokens[{index}]: {token.content!r:.60} has two ids, {first} and "
+                f"{token.id}"
+            )
     return numbers
 
 

@@ -5,13 +5,12 @@ The rules are those of the class Tekkenizer of mistral-common.
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.core_tables import CoreTables
 from nanotok_ray.tokenizer.file_model import TEKKEN_FILE, FileModel, described
-from nanotok_ray.tokenizer.foreign.huggingface import part_of
+from nanotok_ray.tokenizer.foreign.file_object import FileObject
 from nanotok_ray.tokenizer.model import MAX_TOKENS, check_token_bytes
 
 _FIRST_SPECIAL: Final = (
@@ -23,24 +22,23 @@ _FIRST_SPECIAL: Final = (
 """The special tokens of files that list none, up to version 7."""
 
 
-def is_tekken(contents: Mapping[str, Any]) -> bool:
+def is_tekken(contents: FileObject) -> bool:
     """Return whether the object of a JSON file is that of a tekken.json."""
     config = contents.get("config")
-    return isinstance(config, dict) and "pattern" in config and "vocab" in contents
+    return isinstance(config, dict) and "pattern" in config and "vocab" in contents.values
 
 
-def from_tekken(contents: Mapping[str, Any], data: bytes, *, name: str) -> FileModel:
+def from_tekken(contents: FileObject, data: bytes) -> FileModel:
     """Return the tokenizer of the object of a tekken.json, whose bytes are `data`.
 
     Raises:
         TokenizerError: A value is missing or wrong, or the tokens are not byte-level BPE.
     """
-    config = part_of(contents, "config", dict, name=name)
-    where = f"{name}, config"
-    pattern = part_of(config, "pattern", str, name=where)
-    size = part_of(config, "default_vocab_size", int, name=where)
-    num_special = part_of(config, "default_num_special_tokens", int, name=where)
-    vocab = part_of(contents, "vocab", list, name=name)
+    name, config = contents.name, contents.inner("config")
+    pattern = config.part("pattern", str)
+    size = config.part("default_vocab_size", int)
+    num_special = config.part("default_num_special_tokens", int)
+    vocab = contents.part("vocab", list)
     if not 0 <= num_special < size <= num_special + len(vocab) or len(vocab) > MAX_TOKENS:
         raise TokenizerError(
             f"{name} has {len(vocab):,} tokens of text and asks for {size:,} ids, "
@@ -63,11 +61,12 @@ def from_tekken(contents: Mapping[str, Any], data: bytes, *, name: str) -> FileM
 
 
 def _special_tokens(listed: object, number: int, *, name: str) -> dict[str, int]:
-    names: Sequence[str] = _FIRST_SPECIAL
+    names = [*_FIRST_SPECIAL]
     if listed is not None:
         if not isinstance(listed, list):
             raise TokenizerError(f"{name}: 'special_tokens' must be of type list")
-        names = [part_of(item, "token_str", str, name=f"{name}, special_tokens") for item in listed]
+        where = f"{name}, special_tokens"
+        names = [FileObject(item, where).part("token_str", str) for item in listed]
     names = [*names, *(f"<SPECIAL_{index}>" for index in range(len(names), number))]
     special = {text: index for index, text in enumerate(names)}
     if len(names) > number or len(special) != len(names):

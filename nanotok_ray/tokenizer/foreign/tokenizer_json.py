@@ -14,8 +14,9 @@ and the reason is kept. It is shown for byte-level BPE as follows:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -28,13 +29,14 @@ from nanotok_ray.tokenizer.core_tables import CoreTables, Normalizer, Step, patt
 from nanotok_ray.tokenizer.engines import TokenizersEngine
 from nanotok_ray.tokenizer.file_model import HUGGING_FACE_FILE, FileModel, described
 from nanotok_ray.tokenizer.foreign.around import around_of, around_of_processor
+from nanotok_ray.tokenizer.foreign.file_object import FileObject
 from nanotok_ray.tokenizer.foreign.huggingface import (
     added_tokens,
     check_numbering,
     check_spans,
     flat,
+    ids_of_names,
     pair_of,
-    part_of,
     type_of,
 )
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
@@ -53,7 +55,7 @@ _DIGIT: Final = r"[\p{N}\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6}]"
 
 
 def from_tokenizer_json(
-    contents: Mapping[str, Any], data: bytes, *, name: str, beside: Mapping[str, bytes]
+    contents: FileObject, data: bytes, *, beside: Mapping[str, bytes]
 ) -> FileModel:
     """Return the tokenizer of the object of a tokenizer.json, whose bytes are `data`.
 
@@ -62,16 +64,17 @@ def from_tokenizer_json(
             gives them; or the core cannot encode, and the package tokenizers is not installed, or
             refuses the file.
     """
-    model = part_of(contents, "model", dict, name=name)
+    name, model = contents.name, contents.inner("model")
     vocab = _vocab(model, name=name)
-    added = added_tokens(contents.get("added_tokens"), name=name)
+    tokens = added_tokens(contents)
+    added = ids_of_names(tokens, name=name)
     check_numbering(added, vocab, name=name)
     unknown = _unknown(model, vocab)
     special = {text: number for text, number in added.items() if text != unknown}
     if model.get("dropout"):
         raise TokenizerError(
-            f"{name}: its model has dropout = {model['dropout']!r:.20}, with which the ids of a "
-            "text differ from call to call; set it to null in a copy of the file"
+            f"{name}: its model has dropout = {model.get('dropout')!r:.20}, with which the ids of "
+            "a text differ from call to call; set it to null in a copy of the file"
         )
     tables, reason = None, ""
     spelled: dict[str, bytes] = {}
@@ -98,7 +101,7 @@ def from_tokenizer_json(
         ),
         data=data,
         beside=beside,
-        added=AddedTokens.of_contents(contents),
+        added=AddedTokens.of(tokens, has_normalizer=bool(contents.get("normalizer"))),
         text_tokens={n: spelled.get(text) or bytes_of_piece(text) for n, text in texts.items()},
         spelling=texts,
         tables=tables,
@@ -109,7 +112,7 @@ def from_tokenizer_json(
     return opened
 
 
-def _vocab(model: Mapping[str, Any], *, name: str) -> dict[str, int]:
+def _vocab(model: FileObject, *, name: str) -> dict[str, int]:
     """Return the id of each token of the model of any type."""
     vocab = model.get("vocab")
     if isinstance(vocab, list):  # of a Unigram model: pieces with their scores
@@ -133,7 +136,7 @@ def _vocab(model: Mapping[str, Any], *, name: str) -> dict[str, int]:
     return vocab
 
 
-def _unknown(model: Mapping[str, Any], vocab: Mapping[str, int]) -> str | None:
+def _unknown(model: FileObject, vocab: Mapping[str, int]) -> str | None:
     """Return the token of text without another token."""
     number = model.get("unk_id")
     if isinstance(number, int):
@@ -142,13 +145,13 @@ def _unknown(model: Mapping[str, Any], vocab: Mapping[str, int]) -> str | None:
     return unknown if isinstance(unknown, str) else None
 
 
-def _is_byte_level(contents: Mapping[str, Any]) -> bool:
+def _is_byte_level(contents: FileObject) -> bool:
     decoders = flat(contents.get("decoder"), "decoders")
     return any(type_of(decoder) == "ByteLevel" for decoder in decoders)
 
 
 def core_tables(
-    contents: Mapping[str, Any],
+    contents: FileObject,
     vocab: Mapping[str, int],
     special: Mapping[str, int],
     spelled: Mapping[str, bytes],
@@ -166,13 +169,14 @@ def core_tables(
             not; the message is the reason.
         PatternError: A pattern cannot be compiled.
     """
-    name, model = "the file", contents["model"]
+    name = "the file"
+    model = replace(contents, name=name).inner("model")
     _check_model(model, vocab, name=name)
     normalizers = [*_normalizers(contents.get("normalizer"), name=name)]
     steps, prefix = _steps(contents.get("pre_tokenizer"), name=name)
     if [type_of(one) for one in flat(contents.get("decoder"), "decoders")] != ["ByteLevel"]:
         raise TokenizerError(f"{name}: its decoder is not ByteLevel")
-    pairs = _pairs(part_of(model, "merges", list, name=f"{name}, model"), vocab, spelled, name=name)
+    pairs = _pairs(model.part("merges", list), vocab, spelled, name=name)
     parts = as_documents([part for pair in pairs for part in pair])
     merges, applied = _core.merges_of_pairs(parts.data, parts.offsets)
     made = [pairs[index][0] + pairs[index][1] for index in applied.tolist()]
@@ -199,13 +203,13 @@ def core_tables(
     )
 
 
-def _check_model(model: Mapping[str, Any], vocab: Mapping[str, int], *, name: str) -> None:
-    kind = model.get("type", "BPE" if "merges" in model else "another")
+def _check_model(model: FileObject, vocab: Mapping[str, int], *, name: str) -> None:
+    kind = model.values.get("type", "BPE" if "merges" in model.values else "another")
     if kind != "BPE":
         raise TokenizerError(f"{name} has a {kind} model, and the core has BPE only")
     for key in ("continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
         if model.get(key):
-            raise TokenizerError(f"{name}: its model has {key} = {model[key]!r:.60}")
+            raise TokenizerError(f"{name}: its model has {key} = {model.get(key)!r:.60}")
     lacking = [value for value in range(256) if spell(bytes([value])) not in vocab]
     if lacking:
         raise TokenizerError(
