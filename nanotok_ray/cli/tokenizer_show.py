@@ -177,11 +177,6 @@ def usage_values(usage: Usage, *, limit: int) -> dict[str, Any]:
     }
 
 
-def token_values(views: Sequence[TokenView], usage: Usage | None) -> dict[str, Any]:
-    """Return the content of `token_lines` as JSON values."""
-    return {"tokens": [_token_value(view, usage) for view in views]}
-
-
 def length_rows(lengths: Mapping[int, int]) -> list[list[str]]:
     """Return the number of tokens by length, for long tokens by ranges that double.
 
@@ -235,7 +230,8 @@ def _entries(numbers: Sequence[int], vocabulary: Vocabulary) -> list[dict[str, A
     return [{"id": number, "token": token_text(vocabulary.tokens[number])} for number in numbers]
 
 
-def _token_value(view: TokenView, usage: Usage | None) -> dict[str, Any]:
+def _token_values(view: TokenView, usage: Usage | None) -> dict[str, Any]:
+    """Return the content of `token_lines` for a token as JSON values."""
     is_counted = usage is not None and not view.is_special
     return {
         "id": view.id,
@@ -259,7 +255,7 @@ def run_show(arguments: "Arguments") -> int:
     usage = _measured(tokenizer, vocabulary, arguments) if arguments.files else None
     if views:
         lines = token_lines(views, vocabulary, usage, limit=limit)
-        values = token_values(views, usage)
+        values = {"tokens": [_token_values(view, usage) for view in views]}
     else:
         lines = _lines(tokenizer, vocabulary, usage, arguments)
         values = tokenizer_values(tokenizer, vocabulary, limit=limit)
@@ -267,7 +263,7 @@ def run_show(arguments: "Arguments") -> int:
     arguments.console.text(*lines)
     if arguments.plot is not None:
         _plot(tokenizer, vocabulary, usage, arguments)
-    arguments.console.result({"status": "shown", "tokenizer": arguments.tokenizer} | values)
+    arguments.console.result({"status": "shown", "tokenizer": arguments.tokenizer}, values)
     return 0
 
 

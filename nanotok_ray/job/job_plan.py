@@ -12,7 +12,7 @@ from nanotok_ray.formats import (
     ShardRecord,
     ShardSettings,
     StageTime,
-    to_values,
+    joined_values,
 )
 from nanotok_ray.job.changes import check_losses, plan_changes, setting_changes
 from nanotok_ray.job.conversations import ConversationSample, sample_conversations
@@ -183,8 +183,7 @@ class JobPlan:
     @property
     def values(self) -> dict[str, Any]:
         """The plan as JSON values."""
-        values: dict[str, Any] = to_values(_summary(self))
-        return values
+        return joined_values(_summary(self))
 
     def change_notes(self) -> list[str]:
         """Return a line for each difference from the frozen plan."""

@@ -162,8 +162,7 @@ class TokenizersEngine(LibraryEngine):
 
     @cached_property
     def _contents(self) -> Mapping[str, Any]:
-        contents: Mapping[str, Any] = json.loads(self._model.data)
-        return contents
+        return dict(json.loads(self._model.data))
 
     @cached_property
     def _complete(self) -> Any:  # noqa: ANN401 - the library's class
