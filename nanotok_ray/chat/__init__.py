@@ -20,6 +20,7 @@ from nanotok_ray.chat.turns import Span
 from nanotok_ray.chat.vision import (
     MAX_IMAGE_TOKENS,
     PLACEHOLDER,
+    ImageSettings,
     base_image_tokens,
     cut,
     message_segments,
@@ -38,6 +39,7 @@ __all__ = [
     "BatchRenderer",
     "ChatTemplate",
     "Composed",
+    "ImageSettings",
     "PlainRenderer",
     "Preset",
     "RenderedBatch",

@@ -34,38 +34,19 @@ def vision_segments_of(value: object, dialect: Dialect) -> list[Segment]:
         AssertionError, LookupError, TypeError, ValueError, RecursionError: The document or the
             dialect is malformed; the message has the reason.
     """
-    image_token = _image_token_of(dialect)
-    tokens, grounding = dialect.image_tokens, dialect.grounding
+    images = chat.ImageSettings(
+        token=_image_token_of(dialect),
+        counts=value.get(COUNTS) if isinstance(value, dict) else None,
+        num_tokens=dialect.image_tokens,
+        grounding=dialect.grounding,
+    )
     if dialect.name == "messages":
-        return chat.message_segments(
-            {"messages": messages_of(value)},
-            counts=value.get(COUNTS) if isinstance(value, dict) else None,
-            image_token=image_token,
-            image_tokens=tokens,
-            grounding=grounding,
-        )
+        return chat.message_segments({"messages": messages_of(value)}, images)
     document = object_of(value)
     if dialect.name == "text":
-        return chat.text_segments(
-            string_of(document, "text"),
-            counts=document.get(COUNTS),
-            image_token=image_token,
-            image_tokens=tokens,
-            grounding=grounding,
-        )
-    return _pair(document, dialect, image_token)
-
-
-def _pair(document: dict[str, Any], dialect: Dialect, image_token: str) -> list[Segment]:
-    return chat.prompt_segments(
-        string_of(document, "prompt", "text"),
-        string_of(document, "response"),
-        counts=document.get(COUNTS),
-        image_token=image_token,
-        image_tokens=dialect.image_tokens,
-        grounding=dialect.grounding,
-        train_prompt=dialect.train_prompt,
-    )
+        return chat.text_segments(string_of(document, "text"), images)
+    prompt, response = string_of(document, "prompt", "text"), string_of(document, "response")
+    return chat.prompt_segments(prompt, response, images, train_prompt=dialect.train_prompt)
 
 
 def _image_token_of(dialect: Dialect) -> str:

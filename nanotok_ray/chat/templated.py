@@ -8,6 +8,7 @@ wrong with them.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -147,7 +148,6 @@ class PlainRenderer:
         offsets: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
         unused: Sequence[str] = (),
-        problem: str = "",
     ) -> RenderedBatch:
         return RenderedBatch(
             ids=ids.astype(np.uint32) if self._tokenizer.is_wide else ids.astype(np.uint16),
@@ -157,17 +157,17 @@ class PlainRenderer:
             sizes=sizes,
             unused_keys=unused,
             unused=np.array([(0, key, 1) for key in range(len(unused))], np.int64).reshape(-1, 3),
-            problems={0: problem} if problem else {},
+            problems={},
         )
 
     def _problem(self, reason: str) -> RenderedBatch:
-        return self._rendered(
+        empty = self._rendered(
             np.zeros(0),
             np.zeros(0, dtype=np.uint8),
             offsets=np.zeros(2, dtype=np.int64),
             sizes=np.zeros((1, 2), dtype=np.int64),
-            problem=reason,
         )
+        return replace(empty, problems={0: reason})
 
 
 class TemplateRenderer(PlainRenderer):

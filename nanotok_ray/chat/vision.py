@@ -3,7 +3,7 @@
 import re
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nanotok_ray.chat import conversation as chat
@@ -19,29 +19,32 @@ MAX_IMAGE_TOKENS: Final = 2**20
 _END: Final = "<|assistant_end|>"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageSettings:
+    """How the images of a document are rendered, and which special tokens its texts can spell."""
+
+    token: str
+    """The special token that is repeated."""
+    counts: object = None
+    """The number of tokens of each image, a list of ints; None: `num_tokens` for each."""
+    num_tokens: int | None = None
+    """The number of tokens of every image if `counts` is None; None: one."""
+    grounding: Sequence[str] = ()
+    """Special tokens that a text can spell."""
+
+
 def prompt_segments(
-    prompt: str,
-    response: str,
-    *,
-    counts: object,
-    image_token: str,
-    image_tokens: int | None = None,
-    grounding: Sequence[str] = (),
-    train_prompt: bool = True,
+    prompt: str, response: str, images: ImageSettings, *, train_prompt: bool = True
 ) -> list[Segment]:
     """Return the segments of a question about images with its answer.
 
     Args:
         prompt: the question, in which each placeholder is an image.
         response: the answer, in which a placeholder is text.
-        counts: the number of tokens of each image, a list of ints; None: `image_tokens` for each,
-            or one.
-        image_token: the special token that is repeated.
-        image_tokens: the number of tokens of every image if `counts` is None.
-        grounding: special tokens that a text can spell.
+        images: the settings of images.
         train_prompt: whether the text of the prompt is trained on.
 
-    >>> segments = prompt_segments("<image> OCR", "A", counts=[5], image_token="<image>")
+    >>> segments = prompt_segments("<image> OCR", "A", ImageSettings(token="<image>", counts=[5]))
     >>> [(each.text, each.count, each.mask) for each in segments]
     ... # doctest: +NORMALIZE_WHITESPACE
     [('<|bos|>', 1, 0), ('<image>', 5, 0), (' OCR', 1, 1), ('A', 1, 1),
@@ -53,23 +56,15 @@ def prompt_segments(
     """
     asked = _text(prompt, mask=int(train_prompt), role="user")
     answered = _text(response, mask=1, role="assistant")
-    numbers = _numbers([prompt], counts=counts, image_tokens=image_tokens)
     return [
         _special("<|bos|>", mask=0, role="bos"),
-        *_cut_at_names(_cut_at_images(asked, numbers, image_token), grounding),
-        *_cut_at_names([answered] if response else [], grounding),
+        *_cut_at_names(_cut_at_images([asked] if prompt else [], images), images.grounding),
+        *_cut_at_names([answered] if response else [], images.grounding),
         _special(_END, mask=1, role="assistant"),
     ]
 
 
-def text_segments(
-    text: str,
-    *,
-    counts: object,
-    image_token: str,
-    image_tokens: int | None = None,
-    grounding: Sequence[str] = (),
-) -> list[Segment]:
+def text_segments(text: str, images: ImageSettings) -> list[Segment]:
     """Return the segments of one text, in which each placeholder is an image.
 
     `<|assistant_end|>` at the very end is the special token; elsewhere it is text.
@@ -79,23 +74,15 @@ def text_segments(
         TypeError: `counts` is not a list.
     """
     body = _text(text.removesuffix(_END), mask=1, role="user")
-    numbers = _numbers([body.text], counts=counts, image_tokens=image_tokens)
     end = [_special(_END, mask=1, role="assistant")] if text.endswith(_END) else []
     return [
         _special("<|bos|>", mask=0, role="bos"),
-        *_cut_at_names(_cut_at_images(body, numbers, image_token), grounding),
+        *_cut_at_names(_cut_at_images([body] if body.text else [], images), images.grounding),
         *end,
     ]
 
 
-def message_segments(
-    conversation: chat.Conversation,
-    *,
-    counts: object,
-    image_token: str,
-    image_tokens: int | None = None,
-    grounding: Sequence[str] = (),
-) -> list[Segment]:
+def message_segments(conversation: chat.Conversation, images: ImageSettings) -> list[Segment]:
     """Return the segments of a conversation, in which each placeholder of the user is an image.
 
     Without placeholders and grounding, they equal those of `chat.layout`.
@@ -107,15 +94,7 @@ def message_segments(
             message has the reason.
     """
     segments = list(chat.layout(conversation))
-    asked = [part.text for part in segments if _is_asked(part)]
-    numbers = _numbers(asked, counts=counts, image_tokens=image_tokens)
-    pieces: list[Segment] = []
-    for segment in segments:
-        if not _is_asked(segment) or PLACEHOLDER not in segment.text:
-            pieces.append(segment)
-        else:
-            pieces += _cut_at_images(segment, numbers, image_token)
-    return list(_cut_at_names(pieces, grounding))
+    return list(_cut_at_names(_cut_at_images(segments, images), images.grounding))
 
 
 def cut(composed: Composed, max_tokens: int | None) -> Composed:
@@ -137,17 +116,16 @@ def cut(composed: Composed, max_tokens: int | None) -> Composed:
     )
 
 
-def _numbers(texts: Iterable[str], *, counts: object, image_tokens: int | None) -> Iterator[int]:
-    """Yield the number of tokens of each image, in the order of the placeholders."""
-    placeholders = sum(text.count(PLACEHOLDER) for text in texts)
-    if counts is None:
-        numbers = [_checked(1 if image_tokens is None else image_tokens)] * placeholders
-    elif isinstance(counts, list | tuple):
-        numbers = [_checked(count) for count in counts]
+def _numbers(placeholders: int, images: ImageSettings) -> Iterator[int]:
+    """Return the number of tokens of each image, in the order of the placeholders."""
+    if images.counts is None:
+        numbers = [_checked(1 if images.num_tokens is None else images.num_tokens)] * placeholders
+    elif isinstance(images.counts, list | tuple):
+        numbers = [_checked(count) for count in images.counts]
     else:
         raise TypeError(
             "image_token_counts must be a list of ints, one for each image, "
-            f"got {reprlib.repr(counts)}"
+            f"got {reprlib.repr(images.counts)}"
         )
     if len(numbers) != placeholders:
         raise SourceError(
@@ -167,14 +145,20 @@ def _checked(count: object) -> int:
     return count
 
 
-def _cut_at_images(text: Segment, numbers: Iterator[int], image_token: str) -> Iterator[Segment]:
-    """Yield images and the non-empty texts around them."""
-    for position, part in enumerate(text.text.split(PLACEHOLDER)):
-        if position:
-            image = _special(image_token, mask=0, role="image")
-            yield replace(image, count=next(numbers))
-        if part:
-            yield replace(text, text=part)
+def _cut_at_images(segments: Sequence[Segment], images: ImageSettings) -> list[Segment]:
+    """Return segments with the texts of the user as images and the non-empty texts around them."""
+    asked = [segment.text for segment in segments if _is_asked(segment)]
+    numbers = _numbers(sum(text.count(PLACEHOLDER) for text in asked), images)
+    image, pieces = _special(images.token, mask=0, role="image"), list[Segment]()
+    for segment in segments:
+        first, *others = segment.text.split(PLACEHOLDER) if _is_asked(segment) else [segment.text]
+        if first or not others:
+            pieces.append(replace(segment, text=first))
+        for part in others:
+            pieces.append(replace(image, count=next(numbers)))
+            if part:
+                pieces.append(replace(segment, text=part))
+    return pieces
 
 
 def _cut_at_names(segments: Iterable[Segment], names: Sequence[str]) -> Iterator[Segment]:

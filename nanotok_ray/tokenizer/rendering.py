@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypedDict, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,15 +50,6 @@ ImageTokenCounts = Sequence[int] | None
 
 Positions = list[tuple[int, int]]
 """Start and end of each image in the ids."""
-
-
-class _VisionSettings(TypedDict):
-    """Settings of a vision document besides its texts."""
-
-    counts: object
-    image_token: str
-    image_tokens: int | None
-    grounding: Sequence[str]
 
 
 class Rendering(ABC):
@@ -340,8 +331,8 @@ class Rendering(ABC):
             TypeError: `image_token_counts` is not a list.
         """
         _check_texts(text)
-        settings = self._vision_settings(image_token_counts, grounding=grounding)
-        composed = self._composed(vision.text_segments(text, **settings), max_tokens)
+        images = self._image_settings(image_token_counts, grounding=grounding)
+        composed = self._composed(vision.text_segments(text, images), max_tokens)
         return composed.ids, composed.images
 
     def render_vision(
@@ -365,12 +356,8 @@ class Rendering(ABC):
             TypeError: `image_token_counts` is not a list.
         """
         _check_texts(prompt, response)
-        segments = vision.prompt_segments(
-            prompt,
-            response,
-            train_prompt=train_prompt,
-            **self._vision_settings(image_token_counts, grounding=grounding),
-        )
+        images = self._image_settings(image_token_counts, grounding=grounding)
+        segments = vision.prompt_segments(prompt, response, images, train_prompt=train_prompt)
         composed = self._composed(segments, max_tokens)
         return composed.ids, composed.mask, composed.images
 
@@ -390,11 +377,11 @@ class Rendering(ABC):
             ConversationError, AssertionError, ValueError: The conversation is malformed; or as for
                 `render_vision`.
         """
-        settings = self._vision_settings(image_token_counts, grounding=grounding)
+        images = self._image_settings(image_token_counts, grounding=grounding)
         if isinstance(image_token_counts, int) and not isinstance(image_token_counts, bool):
-            settings |= {"counts": None, "image_tokens": image_token_counts}
+            images = replace(images, counts=None, num_tokens=image_token_counts)
         with _conversation_errors(conversation):
-            segments = vision.message_segments(conversation, **settings)
+            segments = vision.message_segments(conversation, images)
             composed = self._composed(segments, max_tokens)
         return composed.ids, composed.mask, composed.images
 
@@ -413,7 +400,7 @@ class Rendering(ABC):
     def _composed(self, segments: Iterable[Segment], max_tokens: int | None) -> Composed:
         return vision.cut(compose(self.encode, self.encode_special, segments), max_tokens)
 
-    def _vision_settings(self, counts: object, *, grounding: bool) -> _VisionSettings:
+    def _image_settings(self, counts: object, *, grounding: bool) -> vision.ImageSettings:
         has = self.special_tokens
         image_token = image_token_of(has)
         lacking = [name for name in vision.GROUNDING if grounding and name not in has]
@@ -424,12 +411,8 @@ class Rendering(ABC):
                 'tokenizer.extended(nanotok_ray.chat.PRESETS["seed"].special_tokens) or '
                 "`nanotok tokenizer extend`"
             )
-        return _VisionSettings(
-            counts=counts,
-            image_token=image_token,
-            image_tokens=None,
-            grounding=vision.GROUNDING if grounding else (),
-        )
+        names = vision.GROUNDING if grounding else ()
+        return vision.ImageSettings(token=image_token, counts=counts, grounding=names)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from nanotok_ray import chat
 from nanotok_ray.chat import (
     PLACEHOLDER,
     Composed,
+    ImageSettings,
     base_image_tokens,
     compose,
     cut,
@@ -61,9 +62,8 @@ def mask_of(answer):
 def text_form(tokenizer, case, *, grounding=()):
     """Return the reference result of a case, from the functions that a job uses."""
     counts = case.get("image_token_counts")
-    segments = text_segments(
-        case["text"], counts=counts, image_token="<image>", grounding=grounding
-    )
+    images = ImageSettings(token="<image>", counts=counts, grounding=grounding)
+    segments = text_segments(case["text"], images)
     composed = compose(tokenizer.encode, tokenizer.encode_special, segments)
     return cut(composed, case.get("max_tokens", 2048))
 
@@ -208,7 +208,7 @@ def test_tiles_respect_the_limit_and_the_orientation(width, height, least, more)
         (lambda: tiles_of(700, 700, least=3, most=2), "got 3, 2"),
         (lambda: tiles_of(700, 700, least=0, most=2), "got 0, 2"),
         (
-            lambda: text_segments("<image>", counts=None, image_token="<image>", image_tokens=0),
+            lambda: text_segments("<image>", ImageSettings(token="<image>", num_tokens=0)),
             "got 0",
         ),
         (lambda: cut(Composed(ids=[1], labels=[0], images=[]), -1), "max_tokens is -1"),
@@ -221,8 +221,8 @@ def test_impossible_sizes_and_numbers_of_tiles_are_refused(call, message):
 
 @pytest.mark.parametrize(("counts", "expected"), [(None, [1, 7, 7]), ([2, 3], [1, 2, 3])])
 def test_explicit_counts_override_a_fixed_number(counts, expected):
-    fixed = {"image_token": "<image>", "image_tokens": 7}
-    segments = text_segments("<image><image>", counts=counts, **fixed)
+    images = ImageSettings(token="<image>", counts=counts, num_tokens=7)
+    segments = text_segments("<image><image>", images)
     assert [each.count for each in segments] == expected
 
 
@@ -284,26 +284,26 @@ def documents(draw):
     def settings(asked):
         number = asked.count(PLACEHOLDER)
         counts = draw(st.lists(st.integers(1, 5), min_size=number, max_size=number))
-        return {"image_token": PLACEHOLDER, "grounding": grounding, "counts": counts}
+        return ImageSettings(token=PLACEHOLDER, grounding=grounding, counts=counts)
 
     if kind == "messages":
         turns = draw(st.lists(texts, min_size=1, max_size=4))
         roles = ("user", "assistant")
         messages = [{"role": roles[at % 2], "content": turn} for at, turn in enumerate(turns)]
         own = settings("\0".join(turns[::2]))
-        segments = message_segments({"messages": messages}, **own)
+        segments = message_segments({"messages": messages}, own)
         whole = "".join(each.text for each in chat.layout({"messages": messages}))
     elif kind == "prompt":
         prompt, response, trained = draw(texts), draw(texts), draw(st.booleans())
         own = settings(prompt)
-        segments = prompt_segments(prompt, response, train_prompt=trained, **own)
+        segments = prompt_segments(prompt, response, own, train_prompt=trained)
         whole = f"<|bos|>{prompt}{response}<|assistant_end|>"
     else:
         text = draw(texts) + draw(st.sampled_from(["", "<|assistant_end|>"]))
         own = settings(text)
-        segments = text_segments(text, **own)
+        segments = text_segments(text, own)
         whole = f"<|bos|>{text}"
-    return segments, own["counts"], whole, grounding
+    return segments, own.counts, whole, grounding
 
 
 @given(documents())
@@ -345,13 +345,15 @@ def test_a_conversation_without_images_renders_as_a_chat(turns):
     messages = [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
     expected = list(chat.layout({"messages": messages}))
     for counts in (None, []):
-        segments = message_segments({"messages": messages}, counts=counts, image_token="<image>")
+        images = ImageSettings(token="<image>", counts=counts)
+        segments = message_segments({"messages": messages}, images)
         assert segments == expected
 
 
 def test_the_longest_of_names_with_a_common_prefix_wins():
     names = ["<b>", "<b><b>", "<b"]
-    segments = text_segments("a<b><b>c<b>", counts=[], image_token="<image>", grounding=names)
+    images = ImageSettings(token="<image>", counts=[], grounding=names)
+    segments = text_segments("a<b><b>c<b>", images)
     reported = [(each.text, each.is_special) for each in segments[1:]]
     assert reported == [("a", False), ("<b><b>", True), ("c", False), ("<b>", True)]
 
@@ -359,7 +361,8 @@ def test_the_longest_of_names_with_a_common_prefix_wins():
 @pytest.mark.parametrize("counts", [[2**20 + 1], [2**20, 1], [2**19, 2**19 + 1]])
 def test_the_image_tokens_of_a_document_are_limited(counts):
     def segments(numbers):
-        return text_segments("<image>" * len(numbers), counts=numbers, image_token="<image>")
+        images = ImageSettings(token="<image>", counts=numbers)
+        return text_segments("<image>" * len(numbers), images)
 
     assert [each.count for each in segments([2**19, 2**19])[1:]] == [2**19, 2**19]
     with pytest.raises(SourceError, match="the images have 1048577 tokens together"):
