@@ -121,27 +121,18 @@ def dot(point: Point, *, kind: str, title: str, label: str = "") -> Mark:
     return Mark(points=[point, point], kind=kind, title=title, label=label)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bars:
-    """The bars of one color in a histogram."""
-
-    kind: str
-    values: Sequence[float]
-    titles: Sequence[str]
-
-
-def bar_marks(bars: Sequence[Bars], *, gap: float) -> Iterator[Mark]:
+def bar_marks(bars: Mapping[str, Sequence[tuple[float, str]]], *, gap: float) -> Iterator[Mark]:
     """Yield the bars of a histogram from 0, side by side; bar n is between n and n + 1.
 
     Args:
-        bars: the bars of each color.
+        bars: the value and the title of each bar, by the class of their color.
         gap: the gap between the bars of adjacent values, as a share of their distance.
     """
     width = (1 - gap) / len(bars)
-    for number, item in enumerate(bars):
-        for index, (value, title) in enumerate(zip(item.values, item.titles, strict=True)):
+    for number, (kind, values) in enumerate(bars.items()):
+        for index, (value, title) in enumerate(values):
             left = index + gap / 2 + number * width
-            yield box((left, 0), (left + width, value), kind=item.kind, title=title)
+            yield box((left, 0), (left + width, value), kind=kind, title=title)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nanotok_ray.formats import Totals, is_local
 from nanotok_ray.loader.remote import RemoteFiles
 from nanotok_ray.loader.shards import Shards
-from nanotok_ray.report.charts import Axis, Bars, Chart, bar_marks, linear_axis
+from nanotok_ray.report.charts import Axis, Chart, bar_marks, linear_axis
 from nanotok_ray.report.facts import Facts, read_all
 from nanotok_ray.report.render import Bar, Code, Part, Row, Segment
 from nanotok_ray.units import format_bytes, format_ratio, format_share, quantity
@@ -236,15 +236,11 @@ def _length_chart(sample: Lengths) -> Chart:
     powers = np.floor(np.log2(np.maximum(lengths, 1))).astype(int)
     first, last = int(powers.min()), int(powers.max())
     counts: list[int] = np.bincount(powers - first, minlength=last - first + 1).tolist()
-    bars = Bars(
-        kind="c1",
-        values=[count / sample.sampled * 100 for count in counts],
-        titles=[
-            f"{2**power:,} to {2 ** (power + 1) - 1:,} tokens: {quantity(count, 'document')}, "
-            f"{format_share(count, sample.sampled)}"
-            for power, count in enumerate(counts, first)
-        ],
-    )
+    bars = []
+    for power, count in enumerate(counts, first):
+        documents = f"{quantity(count, 'document')}, {format_share(count, sample.sampled)}"
+        title = f"{2**power:,} to {2 ** (power + 1) - 1:,} tokens: {documents}"
+        bars.append((count / sample.sampled * 100, title))
     ticks = range(0, len(counts) + 1, -(-(len(counts) + 1) // 9))
     return Chart(
         title="Documents by length in tokens",
@@ -255,8 +251,8 @@ def _length_chart(sample: Lengths) -> Chart:
             ticks={index: _power(first + index) for index in ticks},
             name="tokens of a document (powers of two)",
         ),
-        y=linear_axis(max(bars.values), unit="%", name="share of documents"),
-        marks=[*bar_marks([bars], gap=0.08)],
+        y=linear_axis(max(share for share, _ in bars), unit="%", name="share of documents"),
+        marks=[*bar_marks({"c1": bars}, gap=0.08)],
     )
 
 

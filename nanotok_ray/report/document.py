@@ -1,7 +1,7 @@
 """A document for display: tokens, images, turns of speakers, totals."""
 
 import codecs
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import ClassVar, Final
@@ -328,8 +328,14 @@ def _kinds(document: Document) -> NDArray[np.uint8]:
 NOBODY: Final = ""
 """The role outside all turns: <|bos|>, text, vision documents."""
 
-_SPEAKERS: Final = {"<|user_start|>": "user", "<|assistant_start|>": "assistant"}
-_TOOLS: Final = {"<|python_start|>": "python", "<|output_start|>": "python output"}
+_SPEAKERS: Final[Mapping[str | None, str]] = {
+    "<|user_start|>": "user",
+    "<|assistant_start|>": "assistant",
+}
+_TOOLS: Final[Mapping[str | None, str]] = {
+    "<|python_start|>": "python",
+    "<|output_start|>": "python output",
+}
 _ENDS_OF_SPEAKERS: Final = ("<|user_end|>", "<|assistant_end|>")
 _ENDS_OF_TOOLS: Final = ("<|python_end|>", "<|output_end|>")
 
@@ -370,52 +376,23 @@ class Turn:
 
 def turns_of(items: Iterable[Item]) -> list[Turn]:
     """Return the turns of a document, even if no chat has tokens in that order."""
-    cutter = _Cutter()
+    turns: list[Turn] = []
+    turn: Turn | None = None
+    block: Block | None = None
     for item in items:
-        cutter.add(item)
-    return cutter.turns
-
-
-class _Cutter:
-    """The state of splitting: the open turn and block are the last ones, unless they are ended."""
-
-    def __init__(self) -> None:
-        self.turns: list[Turn] = []
-        self._turn: Turn | None = None
-        self._block: Block | None = None
-
-    def add(self, item: Item) -> None:
         name = item.text if isinstance(item, Token) and item.is_special else None
-        if name in _SPEAKERS:
-            self._open_turn(_SPEAKERS[name])
-        elif name in _TOOLS:
-            self._open_tool(_TOOLS[name])
-        self._open_block().items.append(item)
-        if name in _ENDS_OF_TOOLS:
-            self._end_tool()
-        elif name in _ENDS_OF_SPEAKERS:
-            self._turn = self._block = None
-
-    def _open_turn(self, role: str) -> Turn:
-        self._turn, self._block = Turn(role), None
-        self.turns.append(self._turn)
-        return self._turn
-
-    def _open_block(self, role: str | None = None) -> Block:
-        """Return the open block, or open one in the open turn, or in a turn without a role."""
-        if self._block is None:
-            turn = self._turn or self._open_turn(NOBODY)
-            self._block = Block(turn.role if role is None else role)
-            turn.blocks.append(self._block)
-        return self._block
-
-    def _open_tool(self, role: str) -> None:
-        if self._turn is None or self._turn.role != "assistant":
-            self._open_turn(role)
-        self._block = None
-        self._open_block(role)
-
-    def _end_tool(self) -> None:
-        self._block = None
-        if self._turn is not None and self._turn.role in _TOOLS.values():
-            self._turn = None
+        tool, role = _TOOLS.get(name), _SPEAKERS.get(name)
+        if tool is not None:
+            block, role = None, None if turn is not None and turn.role == "assistant" else tool
+        if role is not None or turn is None:
+            turn, block = Turn(NOBODY if role is None else role), None
+            turns.append(turn)
+        if block is None:
+            block = Block(turn.role if tool is None else tool)
+            turn.blocks.append(block)
+        block.items.append(item)
+        if name in _ENDS_OF_SPEAKERS or (name in _ENDS_OF_TOOLS and turn.role in _TOOLS.values()):
+            turn = block = None
+        elif name in _ENDS_OF_TOOLS:
+            block = None
+    return turns

@@ -273,12 +273,13 @@ def export_table(facts: Facts) -> Iterator[Part]:
         yield Part(rows=rows, texts=3)
 
 
+_QUARANTINE: Final = QUARANTINE.rstrip("/")
 _FILES: Final = {
     "manifest": MANIFEST_NAME,
     "shards": SHARDS_INDEX_NAME,
     "plan": PLAN_NAME,
     "tokenizer": TOKENIZER_FOLDER,
-    "quarantine": QUARANTINE.rstrip("/"),
+    "quarantine": _QUARANTINE,
     "journal": JOURNAL_FOLDER,
     "summary": SUMMARY_NAME,
 }
@@ -286,20 +287,11 @@ _FILES: Final = {
 
 def files(facts: Facts) -> Iterator[Part]:
     """Yield the locations of the described files."""
-    there = facts.out
-    folders = {
+    out, files = facts.out, (MANIFEST_NAME, SHARDS_INDEX_NAME, PLAN_NAME, SUMMARY_NAME)
+    are_there = dict(zip(files, read_all(out.url, files, out.exists), strict=True)) | {
         TOKENIZER_FOLDER: facts.tokenizer is not None,
         JOURNAL_FOLDER: facts.journal is not None,
-        QUARANTINE.rstrip("/"): any(source.quarantined for source in facts.sources.values()),
+        _QUARANTINE: any(source.quarantined for source in facts.sources.values()),
     }
-    are_there = read_all(
-        there.url,
-        _FILES.values(),
-        lambda path: folders[path] if path in folders else there.exists(path),
-    )
-    locations = {
-        name: Code(there.join(path))
-        for (name, path), is_there in zip(_FILES.items(), are_there, strict=True)
-        if is_there
-    }
-    yield Part(pairs={"output": Code(there.url)} | locations)
+    locations = {name: Code(out.join(path)) for name, path in _FILES.items() if are_there[path]}
+    yield Part(pairs={"output": Code(out.url)} | locations)

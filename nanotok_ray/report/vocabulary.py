@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from nanotok_ray.formats import NewTokens, TrainingReport, load
 from nanotok_ray.job.summary import engine_summary
-from nanotok_ray.report.charts import Axis, Bars, Chart, Mark, bar_marks, dot, linear_axis, log_axis
+from nanotok_ray.report.charts import Axis, Chart, Mark, bar_marks, dot, linear_axis, log_axis
 from nanotok_ray.report.corpus import use_of
 from nanotok_ray.report.facts import NEW_TOKENS, REPORT, Facts
 from nanotok_ray.report.render import Cell, Code, Part, Row, Tokens
@@ -248,23 +248,19 @@ def _saved(new: NewTokens, used: Mapping[str, NDArray[np.int64]]) -> Iterator[Pa
 
 
 def _size_chart(shares: Mapping[str, list[float]], kinds: Mapping[str, str]) -> Chart:
-    bars = [
-        Bars(
-            kind=kinds[name],
-            values=values,
-            titles=[
-                f"{_size_label(size)} byte{'s'[: size != 1]}: {share:.2f}%, {name}"
-                for size, share in enumerate(values, 1)
-            ],
-        )
+    bars = {
+        kinds[name]: [
+            (share, f"{_size_label(size)} byte{'s'[: size != 1]}: {share:.2f}%, {name}")
+            for size, share in enumerate(values, 1)
+        ]
         for name, values in shares.items()
-    ]
+    }
     ticks = {size - 0.5: _size_label(size) for size in (1, 2, 4, 6, 8, 10, 12, 14, 16)}
     return Chart(
         title="Tokens by length in bytes",
         description="Shares of the vocabulary, and of the tokens of a sample; also as a table.",
         x=Axis(low=0, high=_MAX_TOKEN_BYTES, ticks=ticks, name="bytes of a token"),
-        y=linear_axis(max(max(item.values) for item in bars), unit="%", name="share of tokens"),
+        y=linear_axis(max(map(max, shares.values())), unit="%", name="share of tokens"),
         marks=[*bar_marks(bars, gap=0.16)],
         kind="steps",
     )
