@@ -14,11 +14,10 @@ from nanotok_ray.chat.reference import (
     segments_of,
 )
 from nanotok_ray.chat.segments import Composed, Segment, compose
-from nanotok_ray.chat.template import ChatTemplate, RenderedText, check_template
+from nanotok_ray.chat.template import ChatTemplate, check_template
 from nanotok_ray.chat.templated import PlainRenderer, TemplateRenderer, overlapping
 from nanotok_ray.chat.turns import Span
 from nanotok_ray.chat.vision import (
-    MAX_IMAGE_TOKENS,
     PLACEHOLDER,
     ImageSettings,
     base_image_tokens,
@@ -29,11 +28,10 @@ from nanotok_ray.chat.vision import (
     tiled_image_tokens,
     tiles_of,
 )
-from nanotok_ray.recipe import GROUNDING, PRESETS, Preset
+from nanotok_ray.recipe import GROUNDING, PRESETS
 
 __all__ = [
     "GROUNDING",
-    "MAX_IMAGE_TOKENS",
     "PLACEHOLDER",
     "PRESETS",
     "BatchRenderer",
@@ -41,9 +39,7 @@ __all__ = [
     "Composed",
     "ImageSettings",
     "PlainRenderer",
-    "Preset",
     "RenderedBatch",
-    "RenderedText",
     "Segment",
     "Span",
     "TemplateRenderer",

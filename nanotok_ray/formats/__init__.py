@@ -5,10 +5,8 @@ It opens no file itself: `InnerFiles` opens the files of a folder for the packag
 """
 
 from nanotok_ray.formats.codec import (
-    Finite,
     Natural,
     Number,
-    Numbers,
     converted,
     dump,
     format_value,
@@ -67,7 +65,6 @@ from nanotok_ray.formats.published import (
     MAX_MANIFEST_BYTES,
     MAX_PLAN_BYTES,
     MAX_RECORD_BYTES,
-    MAX_SHARDS_INDEX_BYTES,
     check_size,
     manifest_bytes,
     read_digests,
@@ -115,7 +112,6 @@ from nanotok_ray.formats.records import (
 )
 from nanotok_ray.formats.run_summary import (
     CorpusSummary,
-    EndedRun,
     EngineSummary,
     ExportSummary,
     FailedRun,
@@ -168,7 +164,6 @@ __all__ = [
     "MAX_MANIFEST_BYTES",
     "MAX_PLAN_BYTES",
     "MAX_RECORD_BYTES",
-    "MAX_SHARDS_INDEX_BYTES",
     "MAX_SHARD_NUMBER",
     "PLAN_NAME",
     "RECIPE_NAME",
@@ -199,7 +194,6 @@ __all__ = [
     "DocumentReader",
     "DropList",
     "DroppedSpans",
-    "EndedRun",
     "EngineSummary",
     "Export",
     "ExportRecord",
@@ -207,7 +201,6 @@ __all__ = [
     "FailedRun",
     "FileRange",
     "FinishedRun",
-    "Finite",
     "Flow",
     "Gaps",
     "HashBucket",
@@ -228,7 +221,6 @@ __all__ = [
     "NewToken",
     "NewTokens",
     "Number",
-    "Numbers",
     "OutputFacts",
     "PartRecord",
     "PlannedSlice",

@@ -4,7 +4,7 @@ The input is a slice of the plan and a tokenizer. The output is files and one re
 all slices become shards.idx and the manifest. The package schedules nothing.
 """
 
-from nanotok_ray.shards.garbage import Garbage, find_garbage, remove_temporaries
+from nanotok_ray.shards.garbage import find_garbage, remove_temporaries
 from nanotok_ray.shards.output import (
     Output,
     assemble,
@@ -45,7 +45,6 @@ __all__ = [
     "READERS",
     "AnyRecord",
     "ExpectedSlice",
-    "Garbage",
     "Keyed",
     "LengthPolicy",
     "Output",

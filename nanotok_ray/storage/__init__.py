@@ -30,7 +30,6 @@ from nanotok_ray.storage.retries import (
     StoreRetryPolicy,
     attempt,
     backoff,
-    is_transient,
     transient_errors,
 )
 from nanotok_ray.storage.tree import Entry, is_below, is_temporary, static_parts
@@ -61,7 +60,6 @@ __all__ = [
     "is_below",
     "is_precondition_conflict",
     "is_temporary",
-    "is_transient",
     "open_input",
     "read_start",
     "remove_checksums",

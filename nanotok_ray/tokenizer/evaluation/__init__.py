@@ -4,7 +4,7 @@ The input is tokenizers and texts. The output is plain numbers; the package draw
 nothing.
 """
 
-from nanotok_ray.tokenizer.evaluation.corpus import KINDS, Corpus, CorpusReader, Texts
+from nanotok_ray.tokenizer.evaluation.corpus import Corpus, CorpusReader, Texts
 from nanotok_ray.tokenizer.evaluation.counter import (
     PUBLISHED,
     TokenizerCounter,
@@ -17,7 +17,6 @@ from nanotok_ray.tokenizer.evaluation.measure import (
     Tally,
     Usage,
     characters_of,
-    diff_percent,
     measure,
     overlap_of,
 )
@@ -25,7 +24,6 @@ from nanotok_ray.tokenizer.evaluation.sample_texts import SAMPLE_TEXTS
 from nanotok_ray.tokenizer.evaluation.vocabulary import TokenView, Vocabulary, token_bytes_of
 
 __all__ = [
-    "KINDS",
     "MAX_LABELS",
     "PUBLISHED",
     "SAMPLE_TEXTS",
@@ -40,7 +38,6 @@ __all__ = [
     "Usage",
     "Vocabulary",
     "characters_of",
-    "diff_percent",
     "measure",
     "overlap_of",
     "published_tokenizer",
