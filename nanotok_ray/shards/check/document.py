@@ -1,9 +1,9 @@
 """The check of a document: compares its ids, mask and images with its text.
 
 Ids are decoded by a table and compared with those of another library; conversations and vision
-documents are rendered by the reference implementation of their dialect. The encoder and the
-renderer are not used. Ids of a tokenizer that changes texts do not decode to them, and are compared
-only with those of the library.
+documents are rendered by the reference implementation of their dialect, or with Jinja2 if they have
+a chat template. The encoder and the renderer are not used. Ids of a tokenizer that changes texts do
+not decode to them, and are compared only with those of the library.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from nanotok_ray import _core
-from nanotok_ray.chat import Segment, compose, segments_of
+from nanotok_ray.chat import PlainRenderer, Segment, compose, segments_of
 from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
 from nanotok_ray.formats import RECOGNIZE, DocumentBatch, Ids, Mask, ShardSettings
 from nanotok_ray.shards.check.cross_check import CrossCheck, NoCrossCheckError, cross_check_of
-from nanotok_ray.shards.check.templated import TemplateCheck
 from nanotok_ray.shards.settings import CheckedCount, dialect_of
-from nanotok_ray.tokenizer import FileModel, Tokenizer
+from nanotok_ray.tokenizer import FileModel, Tokenizer, char_offsets
 
 WINDOW_BYTES = 64 << 10
 """Of a longer text only a part of this size is checked and counted."""
@@ -30,6 +29,7 @@ MAX_CONVERSATION = 1 << 20
 """Characters of the texts of a conversation; longer ones are decoded, but not encoded again."""
 
 LONG_SPAN = "a span above 64 KiB"
+SPELLED = "names of special tokens are text"
 LOOKS_FURTHER = "the pattern looks past the piece"
 LONG_CONVERSATION = "a conversation above 1 MiB"
 LONG_DOCUMENT = "a document above 1 MiB"
@@ -381,6 +381,58 @@ class DocumentCheck:
         if is_equal:
             return f"its images are at {images}, rendered with {other.name} at {expected.images}"
         return OTHER_IDS.format(other.name)
+
+
+class LibraryEncoder:
+    """Another library as the encoder of texts of a template."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Open the library."""
+        self.special_tokens, self.is_wide = tokenizer.special_tokens, tokenizer.is_wide
+        self.library: CrossCheck = cross_check_of(tokenizer, recognize=True)
+        self._bytes_of = tokenizer.decode_single_token_bytes
+
+    def recognized_with_offsets(
+        self, text: str, *, between: str
+    ) -> tuple[list[int], Sequence[tuple[int, int]]]:
+        """Return the ids of a text by the library, and their positions in characters.
+
+        Raises:
+            NoCrossCheckError: The library cannot encode the text.
+        """
+        if between in text:
+            raise NoCrossCheckError(SPELLED)
+        ids = self.library.ids(text)
+        positions = char_offsets(text, [self._bytes_of(number) for number in ids])
+        return self.library.offsets(text) if positions is None else (ids, positions)
+
+
+class TemplateCheck:
+    """Compares the conversations of one dialect, rendered by a template, with ids and masks."""
+
+    def __init__(self, tokenizer: Tokenizer, settings: ShardSettings, dialect: Dialect) -> None:
+        """Open the library."""
+        template, self._encoder = settings.template, LibraryEncoder(tokenizer)
+        assert template is not None, "the source has a chat template"
+        self._limit = settings.max_tokens if settings.too_long == "cut" else None
+        self._plain = PlainRenderer(
+            self._encoder, template, dialect, special_text=settings.special_text
+        )
+
+    def problem(self, document: bytes, ids: Ids, mask: Mask) -> str | None:
+        """Return the difference between a conversation and its ids and mask, or None.
+
+        Raises:
+            NoCrossCheckError: The library cannot encode its text.
+        """
+        expected = self._plain.plain(document)
+        if expected.problems:
+            return f"the plain reading refuses it: {expected.problems[0]}"
+        wanted = expected.ids[: self._limit], expected.mask[: self._limit]
+        if np.array_equal(ids, wanted[0]) and np.array_equal(mask, wanted[1]):
+            return None
+        name = self._encoder.library.name
+        return f"rendered with Jinja2 and {name} it has other ids or another mask"
 
 
 def unequal(documents: Documents, other: Documents) -> npt.NDArray[np.bool_]:
