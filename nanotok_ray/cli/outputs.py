@@ -361,7 +361,8 @@ def export(arguments: Arguments) -> int:
     Shards are exported in threads of this process, unless --cpus, --address or --local is passed.
     """
     from nanotok_ray.api import export as export_layout
-    from nanotok_ray.exports import export_values, format_options
+    from nanotok_ray.exports import format_options
+    from nanotok_ray.formats import file_values
     from nanotok_ray.storage import Folder
 
     layouts = _layouts(arguments)
@@ -385,7 +386,7 @@ def export(arguments: Arguments) -> int:
             {
                 "output": result.folder,
                 "units_done": result.units_done,
-                **export_values(result.export),
+                **file_values(result.export),
             }
         )
     arguments.console.result({"status": "done", "exports": results})

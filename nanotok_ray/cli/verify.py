@@ -6,8 +6,8 @@ from nanotok_ray.api import verify, verify_export
 from nanotok_ray.cli.options import flag_of, output_of
 from nanotok_ray.cli.printing import BAD_OUTPUT, INFRASTRUCTURE, numbers_text
 from nanotok_ray.errors import ExportError, RecipeError, VerificationError
-from nanotok_ray.exports import EXPORT_NAME, EXPORTS, export_values
-from nanotok_ray.formats import MANIFEST_NAME
+from nanotok_ray.exports import EXPORT_NAME, EXPORTS
+from nanotok_ray.formats import MANIFEST_NAME, file_values
 from nanotok_ray.shards import MAX_PRINTED_PROBLEMS, Verification
 from nanotok_ray.storage import Folder
 
@@ -92,7 +92,7 @@ def _verify_export(folder: Folder, arguments: "Arguments") -> int:
         lines = [f"{folder.url}: {counts} equal those of the output"]
     status = "failed" if problems else "verified"
     arguments.console.result(
-        {"status": status, "problems": problems}, export_values(export), lines=lines
+        {"status": status, "problems": problems}, file_values(export), lines=lines
     )
     return BAD_OUTPUT if problems else 0
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from nanotok_ray.errors import ExportError, IncompleteOutputError, NanotokError
 from nanotok_ray.exports.corpus import Corpus
@@ -29,7 +28,6 @@ from nanotok_ray.formats import (
     sha256_of,
     shards_of,
     to_json,
-    to_values,
 )
 from nanotok_ray.storage import Folder, remove_checksums
 
@@ -172,11 +170,6 @@ def read_export(folder: Folder) -> Export:
             "the same `nanotok export` resumes it"
         ) from error
     return load(Export, data, name=folder.join(EXPORT_NAME))
-
-
-def export_values(export: Export) -> dict[str, Any]:
-    """Return the content of export.json as JSON values."""
-    return {"format": Export.FORMAT, **to_values(export)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

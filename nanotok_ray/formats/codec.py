@@ -122,6 +122,11 @@ def dump(value: Any) -> bytes:  # noqa: ANN401 - a dataclass of a file
     return to_json({"format": value.FORMAT, **_fields_of(value)})
 
 
+def file_values(value: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """Return the content of a JSON file of a dataclass with a `FORMAT` as JSON values."""
+    return {"format": value.FORMAT, **to_values(value)}
+
+
 def load(kind: type[_T], data: bytes, *, name: str) -> _T:
     """Return the value of a JSON file of a dataclass with a `FORMAT`; errors call it `name`.
 

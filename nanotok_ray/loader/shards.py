@@ -21,10 +21,10 @@ from nanotok_ray.formats import (
     Mask,
     ShardsIndex,
     StoredShard,
+    file_values,
     read_digests,
     read_shard_record,
     record_name,
-    to_values,
 )
 from nanotok_ray.loader.files import Files, Stored
 from nanotok_ray.loader.order import DocumentOrder
@@ -297,7 +297,7 @@ class Shards:
             CorruptOutputError: the record is missing, or is not the one that shards.idx names.
         """
         record = read_shard_record(self.files, stored_shard(self, position))
-        return {"format": record.FORMAT, **to_values(record)}
+        return file_values(record)
 
     def read_file(self, name: str, *, limit: int) -> bytes:
         """Read a file of the output folder.

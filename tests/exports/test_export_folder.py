@@ -19,10 +19,10 @@ from nanotok_ray.exports import (
     Raw,
     check_unit,
     export_unit,
-    export_values,
     parse_layout,
     unit_problems,
 )
+from nanotok_ray.formats import file_values
 from nanotok_ray.job.events import Advanced, StageEnded, StageStarted, ignore
 from nanotok_ray.job.lease import lease_in_force, leased
 from nanotok_ray.storage import Folder
@@ -175,7 +175,7 @@ def test_a_missing_native_file_is_named(name, tmp_path, folder):
 def test_a_damaged_export_json_is_reported_and_rewritten(key, value, tmp_path, folder):
     out = made_output(tmp_path / "out", TEXT)
     before = export(out, Mds(), folder=folder).export
-    changed = {**export_values(before), key: value}
+    changed = {**file_values(before), key: value}
     folder.write_bytes("export.json", json.dumps(changed).encode())
     with pytest.raises(CorruptOutputError, match=r"export\.json"):
         verify_export(folder, out)

@@ -11,9 +11,9 @@ from nanotok_ray.formats import (
     TOKENIZER_FOLDER,
     DocumentBatch,
     ShardRecord,
+    file_values,
     from_values,
     to_json,
-    to_values,
 )
 from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import (
@@ -71,7 +71,7 @@ class VisionShards:
         [record] = tokenize_slices(
             [self.slice], self.settings, tokenizer=self.tokenizer, out=self.out
         )
-        self.values = {"format": record.FORMAT, **to_values(record)}
+        self.values = file_values(record)
         """The record as JSON values, which tests change."""
 
     @property
