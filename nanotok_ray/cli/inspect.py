@@ -256,7 +256,7 @@ def _json_parts(plan: PackingPlan) -> Iterator[object]:
         yield {"problem": plan.packed}
         return
     yield plan.packed.report.to_dict()
-    yield {"kept": plan.packed.kept, "seconds": plan.seconds}
+    yield {"kept": plan.packed.kept_share, "seconds": plan.seconds}
     if plan.packed.sources is not None:
         yield {"sources": plan.packed.sources}
 
@@ -293,7 +293,7 @@ def _cells(plan: PackingPlan, packed: Packed) -> list[str]:
         plan.packing,
         f"{report.rows:,}",
         f"{report.tokens:,}",
-        f"{packed.kept:.1%}",
+        f"{packed.kept_share:.1%}",
         f"{report.utilisation:.1%}",
         f"{report.cropped_tokens:,}",
         f"{report.cut_documents:,}",

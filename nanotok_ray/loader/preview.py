@@ -64,7 +64,7 @@ class Packed:
     """The sources of a mixture by name."""
 
     @property
-    def kept(self) -> float:
+    def kept_share(self) -> float:
         """The share of the tokens that are in rows."""
         return self.report.tokens / self.num_tokens
 
