@@ -14,10 +14,10 @@ from nanotok_ray.recipe import SPECIAL_TOKENS
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.superwords import learn_superwords
 from tests.support.executors import in_place_of_ray, on_ray_with
 from tests.support.run_job import run
 from tests.support.small_corpus import contents, recipe, texts, write_corpus
+from tests.support.superwords import learn_superwords
 
 SUPERWORD = ("tokenizer.vocab_size=450", "tokenizer.superword={from = 390}")
 STAGES = ["count", "reduce", "learn", "pairs", "segments"]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.superwords import frequent_pairs, learn_superwords
+from nanotok_ray.tokenizer.superwords import frequent_pairs
 from tests.support import reference
 from tests.support.library_tokenizers import HOSTILE, SENTENCES
+from tests.support.superwords import learn_superwords
 
 WORDS = ["the", "cat", " sat", "on", "a", "mat", ":", ": ", ", ", "it's", "12", "345", "\n", "  "]
 lines = st.lists(
@@ -67,6 +68,13 @@ def test_merges_equal_those_of_a_plain_implementation(texts, first, more, rules)
         plain = reference.encode(text.encode(), split=split_by(PATTERNS[pattern]), merges=expected)
         assert ids == plain
         assert learned.tokenizer.decode(ids) == text
+
+
+def test_tokens_of_several_words_are_learned_in_the_order_of_their_counts():
+    texts = ["in the end of the day, and of the night"] * 5
+    learned = learn_superwords(texts, 275, from_size=266, pattern=PATTERNS["gpt4-superwords"])
+    tokens = [token for token in learned.tokenizer.model.tokens if b" " in token[1:]]
+    assert tokens == [b"nd of", b"nd of the", b", a", b" the e"]
 
 
 @given(lines, st.integers(1, 9))
