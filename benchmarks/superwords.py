@@ -23,6 +23,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS, SpanCounts
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import RarePairsError
+from nanotok_ray.job.superwords import MORE_PAIRS, PAIRS_PER_MERGE, frequent_pairs
 from nanotok_ray.tokenizer import (
     LearnedTokenizer,
     SuperwordRules,
@@ -33,7 +34,6 @@ from nanotok_ray.tokenizer import (
 )
 from nanotok_ray.tokenizer.evaluation import Vocabulary
 from nanotok_ray.tokenizer.report import counted_of
-from nanotok_ray.tokenizer.superwords import MORE_PAIRS, PAIRS_PER_MERGE, frequent_pairs
 
 HELD_OUT = 10
 """Of this number of documents, one is held out."""

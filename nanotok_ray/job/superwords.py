@@ -1,17 +1,22 @@
-"""Learning of tokens of several words in a job: two more passes over the texts that were counted.
+"""Learning of tokens of several words (SuperBPE): two more passes over the texts that were counted.
 
-The first stage is an ordinary training, whose tokenizer is kept in the work folder. One pass counts
-pairs of adjacent ids, the other the segments between rare pairs; see `tokenizer/superwords.py`.
+The first stage is an ordinary training, whose tokenizer is kept in the work folder and encodes the
+spans of a looser pattern. One pass counts pairs of adjacent ids, the other the segments of these
+spans between pairs that are too rare to be merged, from which the learner continues the tokenizer.
+This is exact if the last merge occurs at least as often as a frequent pair (see `count/recount.rs`
+of the core), which is checked; otherwise rarer pairs count as frequent, and the segments are
+counted again.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nanotok_ray.counts import SuperwordCounting
+from nanotok_ray.errors import RarePairsError
 from nanotok_ray.formats import (
     MAX_JSON_BYTES,
     TOKENIZER_FOLDER,
@@ -41,11 +46,18 @@ from nanotok_ray.tokenizer import (
     REPORT_NAME,
     LearnedTokenizer,
     Tokenizer,
-    with_frequent_pairs,
 )
+from nanotok_ray.tokenizer.base import Spans, pair_keys
 
 Learn = Callable[[Training, WeightedCounts, Folder], Tokenizer]
 """Learns a tokenizer from sums and writes it to a folder."""
+
+PAIRS_PER_MERGE: Final = 3
+"""The number of frequent pairs at first, by the number of merges that are to be learned."""
+MORE_PAIRS: Final = 8
+"""The factor of the number of frequent pairs if the last merge is too rare."""
+
+T = TypeVar("T")
 
 
 def learn_superwords(
@@ -89,6 +101,39 @@ def learn_superwords(
         return learn(second, _summed(training, segments, runtime), out)
 
     return with_frequent_pairs(summed.reduced(), training.num_superword_merges, learn_from)
+
+
+def with_frequent_pairs(
+    pairs: Spans, num_merges: int, learn: Callable[[int, NDArray[np.uint64]], T]
+) -> T:
+    """Return the result of `learn`, which is called until its last merge is frequent enough.
+
+    Args:
+        pairs: the counts of all pairs of adjacent ids.
+        num_merges: the number of merges that are to be learned.
+        learn: called with the count from which on a pair is frequent, and the sorted keys of the
+            frequent pairs; it raises `RarePairsError` if a merge is rarer than that.
+    """
+    number = PAIRS_PER_MERGE * max(1, num_merges)
+    while True:
+        least, keys = frequent_pairs(pairs, number)
+        try:
+            return learn(least, keys)
+        except RarePairsError:
+            number *= MORE_PAIRS
+
+
+def frequent_pairs(pairs: Spans, number: int) -> tuple[int, NDArray[np.uint64]]:
+    """Return the lowest count of the `number` most frequent pairs, and all pairs with this count.
+
+    If there are fewer pairs, they are all frequent and the count is 1. The pairs are sorted.
+    """
+    counts = np.concatenate([np.zeros(0, dtype=np.uint64), *(batch[2] for batch in pairs)])
+    least = 1
+    if len(counts) > number:
+        least = max(1, int(np.partition(counts, len(counts) - number)[len(counts) - number]))
+    keys = [pair_keys(data)[numbers >= least] for data, _, numbers in pairs]
+    return least, np.sort(np.concatenate([np.zeros(0, dtype=np.uint64), *keys]))
 
 
 _PAIRS: Final = "pairs-"

@@ -69,7 +69,6 @@ if TYPE_CHECKING:
         why_stopped,
     )
     from nanotok_ray.tokenizer.rustbpe import RustBPETokenizer, get_token_bytes, get_tokenizer
-    from nanotok_ray.tokenizer.superwords import with_frequent_pairs
     from nanotok_ray.tokenizer.templates import template_settings, templates_of
     from nanotok_ray.tokenizer.tokenizer import Tokenizer
     from nanotok_ray.tokenizer.train import (
@@ -113,7 +112,6 @@ else:
             ),
             "rustbpe": "RustBPETokenizer get_token_bytes get_tokenizer",
             "pieces": "char_offsets",
-            "superwords": "with_frequent_pairs",
             "templates": "template_settings templates_of",
             "tokenizer": "Tokenizer",
             "train": (
@@ -189,7 +187,6 @@ __all__ = [
     "training_report",
     "why_stopped",
     "with_atomic_intervals",
-    "with_frequent_pairs",
     "write_file",
     "write_new",
     "written_tokenizer",

@@ -9,8 +9,8 @@ from nanotok_ray import _core
 from nanotok_ray.counts import SPLIT_PATTERN, SpanCounts
 from nanotok_ray.documents import batches_of
 from nanotok_ray.formats import Counted
+from nanotok_ray.job.superwords import with_frequent_pairs
 from nanotok_ray.tokenizer.base import Batch, span_encoder
-from nanotok_ray.tokenizer.superwords import with_frequent_pairs
 from nanotok_ray.tokenizer.train import (
     LearnedTokenizer,
     SuperwordRules,

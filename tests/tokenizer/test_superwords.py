@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS
+from nanotok_ray.job.superwords import frequent_pairs
 from nanotok_ray.tokenizer import Tokenizer
-from nanotok_ray.tokenizer.superwords import frequent_pairs
 from tests.support import reference
 from tests.support.library_tokenizers import HOSTILE, SENTENCES
 from tests.support.superwords import learn_superwords
@@ -84,8 +84,8 @@ def test_rare_pairs_that_are_cut_change_no_merge(texts, more):
         texts * 2, 256 + 8 + more, from_size=264, pattern=PATTERN, first_pattern=PATTERNS["gpt4"]
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("nanotok_ray.tokenizer.superwords.PAIRS_PER_MERGE", 1)
-        patched.setattr("nanotok_ray.tokenizer.superwords.MORE_PAIRS", 2)
+        patched.setattr("nanotok_ray.job.superwords.PAIRS_PER_MERGE", 1)
+        patched.setattr("nanotok_ray.job.superwords.MORE_PAIRS", 2)
         cut = learn_superwords(
             texts * 2,
             256 + 8 + more,
