@@ -18,7 +18,9 @@ from nanotok_ray.tokenizer import (
     to_huggingface_file,
     to_huggingface_split,
 )
-from nanotok_ray.tokenizer.foreign import from_huggingface_file, pattern_of
+from nanotok_ray.tokenizer.foreign import pattern_of
+from nanotok_ray.tokenizer.foreign.file_object import parsed_object
+from nanotok_ray.tokenizer.foreign.huggingface import model_of_contents
 from tests.support.foreign_models import CORPUS, in_order, texts
 
 LLAMA3 = to_huggingface_split(PATTERNS["gpt4"])["pattern"]["Regex"]
@@ -32,8 +34,12 @@ def contents(model=MODEL, names=NAMES):
     return json.loads(to_huggingface_file(replace(model, special_tokens=special_tokens)))
 
 
+def model_of_file(data):
+    return model_of_contents(parsed_object(data, name="f"))
+
+
 def read(value):
-    return from_huggingface_file(json.dumps(value).encode(), name="f")
+    return model_of_file(json.dumps(value).encode())
 
 
 def changed(path, new):
@@ -149,7 +155,7 @@ def test_special_tokens_have_their_ids_and_their_names_in_a_text_remain_text(pai
 @pytest.mark.parametrize("pattern", [*PATTERNS.values(), LLAMA3])
 def test_our_file_is_read_back_with_the_text_of_its_pattern(pattern):
     model = in_order(pattern=pattern)
-    assert from_huggingface_file(to_huggingface_file(model), name="f") == model
+    assert model_of_file(to_huggingface_file(model)) == model
 
 
 @pytest.mark.parametrize("named", ["gpt4", "nanochat", "cl100k", "x", 1, ["gpt4"], None])
@@ -325,5 +331,5 @@ def test_with_a_lookaround_pattern_no_byte_name_is_in_vocab():
 )
 def test_a_malformed_file_is_refused_with_its_line(data, message):
     with pytest.raises(TokenizerError) as caught:
-        from_huggingface_file(data, name="f")
+        model_of_file(data)
     assert message in str(caught.value)

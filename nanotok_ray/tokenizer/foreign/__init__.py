@@ -16,7 +16,7 @@ from nanotok_ray.tokenizer.foreign.content import (
 )
 from nanotok_ray.tokenizer.foreign.continued import check_continuable, continued_file
 from nanotok_ray.tokenizer.foreign.families import FAMILIES
-from nanotok_ray.tokenizer.foreign.huggingface import from_huggingface_file, pattern_of
+from nanotok_ray.tokenizer.foreign.huggingface import pattern_of
 from nanotok_ray.tokenizer.foreign.pickled import from_pickle, pickled_state
 from nanotok_ray.tokenizer.foreign.tiktoken import EncodingState, from_encoding, from_rank_file
 
@@ -30,7 +30,6 @@ __all__ = [
     "check_continuable",
     "continued_file",
     "from_encoding",
-    "from_huggingface_file",
     "from_object",
     "from_pickle",
     "from_rank_file",

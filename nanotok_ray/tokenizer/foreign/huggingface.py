@@ -8,7 +8,7 @@ from nanotok_ray import _core
 from nanotok_ray.counts import PATTERNS
 from nanotok_ray.errors import TokenizerError
 from nanotok_ray.tokenizer.added_tokens import CONTEXT_FLAGS, AddedToken
-from nanotok_ray.tokenizer.foreign.file_object import FileObject, parsed_object
+from nanotok_ray.tokenizer.foreign.file_object import FileObject
 from nanotok_ray.tokenizer.foreign.oniguruma import check_reads_alike
 from nanotok_ray.tokenizer.foreign.tiktoken import model_of_ranks
 from nanotok_ray.tokenizer.huggingface import (
@@ -149,21 +149,12 @@ around it.
 _POST_PROCESSORS = ("ByteLevel", "TemplateProcessing", "RobertaProcessing", "BertProcessing")
 
 
-def from_huggingface_file(data: bytes, *, name: str) -> Model:
-    """Return the model of a file.
-
-    Raises:
-        TokenizerError: The tokenizer is not byte-level BPE with the merges that its ids imply,
-            changes text in other ways, or is damaged; the message names the reason.
-    """
-    return model_of_contents(parsed_object(data, name=name))
-
-
 def model_of_contents(contents: FileObject) -> Model:
     """Return the model of the object of a file.
 
     Raises:
-        TokenizerError: As for `from_huggingface_file`.
+        TokenizerError: The tokenizer is not byte-level BPE with the merges that its ids imply,
+            changes text in other ways, or is damaged; the message names the reason.
     """
     name, bpe = contents.name, contents.inner("model")
     _check_bpe(bpe, name=name)
