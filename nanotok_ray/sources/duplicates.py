@@ -6,7 +6,6 @@ in parts, each with a range of all hashes, so that memory is bounded.
 """
 
 import hashlib
-import re
 import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,6 @@ _ROW: Final = np.dtype([("high", ">u8"), ("low", ">u8"), ("at", "<u4")])
 _BUCKET_SHIFT: Final = np.uint64(56)  # the first byte
 DUPLICATE: Final = np.dtype([("slice", "<u4"), ("at", "<u4")])
 """A row of a file of duplicates: the number of the slice, and the number of the document in it."""
-_SPACE: Final = re.compile(r"\s+")
 
 
 def normalized(text: str) -> str:
@@ -40,7 +38,7 @@ def normalized(text: str) -> str:
     >>> normalized(" A  Caf\u0065\u0301\n")
     'a café'
     """
-    return _SPACE.sub(" ", unicodedata.normalize("NFC", text).lower()).strip()
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 
 def hash_slice(
