@@ -83,6 +83,29 @@ def unused_text(facts: Facts) -> Iterator[Part]:
         )
 
 
+def dropped(facts: Facts) -> Iterator[Part]:
+    """Yield the table of dropped rows, by source and reason; nothing if there is none."""
+    rows: list[Row] = [
+        {
+            "source": name,
+            "reason": why,
+            "rows": number,
+            "share": format_share(number, number + totals.documents.in_),
+        }
+        for name, totals in facts.sources.items()
+        for why, number in totals.dropped.items()
+    ]
+    if rows:
+        more = f"; the first {_MAX_KEYS} of {len(rows):,}" if len(rows) > _MAX_KEYS else ""
+        yield Part(
+            title="Dropped rows, by source and reason",
+            rows=rows[:_MAX_KEYS],
+            texts=2,
+            note=f"Rows that functions of sources left out, and duplicates{more}. The share is of "
+            "these and the documents that were read.",
+        )
+
+
 def _per_token(totals: Totals) -> float:
     return totals.text_bytes / totals.tokens if totals.tokens else 0.0
 

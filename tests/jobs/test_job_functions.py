@@ -15,6 +15,7 @@ from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.work import count_work, tokenize_work
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import load_recipe
+from nanotok_ray.report.page import report_page
 from nanotok_ray.shards import verify_output
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
@@ -121,6 +122,9 @@ def test_the_output_is_that_of_a_file_with_the_results(recipe, tmp_path):
     num_blocked = sum(row["source"] == "b" for row in rows())
     assert summary.values["dropped"] == {"blocked source": num_blocked, "removed": 24}
     assert [*summary.values["quarantined"]] == ["the transform raised ValueError"]
+    page = report_page(Folder(str(tmp_path / "out")))
+    assert "Dropped rows, by source and reason" in page
+    assert "blocked source" in page
 
 
 def test_any_order_and_a_resumed_job_give_the_same_bytes(recipe, tmp_path):
