@@ -23,7 +23,7 @@ from nanotok_ray.counts import (
     part_key,
     reduce_counts,
 )
-from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError
+from nanotok_ray.errors import CorruptOutputError, CountOverflowError, CountsError, PlanError
 from nanotok_ray.formats import CountRecord, MergeRecord, SumRecord
 from nanotok_ray.job.counting import (
     CountedSlices,
@@ -260,9 +260,16 @@ def names_in_use(recipe: Recipe) -> frozenset[str]:
     """Return the names of the count files that `prepare` would use, whether they exist or not.
 
     Raises:
-        SourceError, PlanError: The plan cannot be made, or none of its slices is counted.
+        SourceError, PlanError: The plan cannot be made, none of its slices is counted, or
+            duplicates must be found first.
     """
-    training = training_of(recipe, plan_for(recipe, Folder(recipe.output.path), with_sample=False))
+    plan = plan_for(recipe, Folder(recipe.output.path), with_sample=False)
+    if plan.is_pending:
+        raise PlanError(
+            "the duplicates among the current inputs are not known, so it is not known which "
+            "counts are used; run the job first"
+        )
+    training = training_of(recipe, plan)
     progress = CountProgress.of(training)
     items: list[CountsWork] = [*progress.stored.items]
     if not progress.missing():

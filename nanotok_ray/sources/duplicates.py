@@ -131,8 +131,8 @@ class HashRange:
             end = start + bucket.documents * _ROW.itemsize
             if len(data) < end or zlib.crc32(data[start:end]) != bucket.crc32:
                 raise CorruptOutputError(
-                    f"{folder.join(self.name)} is damaged: remove it with its record, "
-                    f"{self.name}.json, and run the job again, which makes both anew"
+                    f"{folder.join(self.name)} is damaged: remove it, and run the job again, which "
+                    "makes it anew"
                 )
             start = end
         return np.frombuffer(data, dtype=_ROW)

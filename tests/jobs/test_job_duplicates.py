@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanotok_ray.api import prepare
+from nanotok_ray.cli import main
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError
 from nanotok_ray.formats import read_manifest
 from nanotok_ray.job import duplicates as stages
@@ -199,6 +200,30 @@ def test_damaged_files_are_noticed(corpus):
     flip(next((corpus / "work/hashes").rglob("*.hashes")))
     with pytest.raises(NanotokError, match="damaged"):
         prepare(recipe(corpus))
+
+
+def test_a_damaged_file_is_made_anew_after_it_was_removed(corpus):
+    prepare(recipe(corpus))
+    expected = contents(corpus / "out")
+    shutil.rmtree(corpus / "out")
+    shutil.rmtree(corpus / "work/duplicates")
+    damaged = min((corpus / "work/hashes").rglob("*.hashes"))
+    flip(damaged)
+    with pytest.raises(NanotokError, match=f"{damaged.name} is damaged"):
+        prepare(recipe(corpus))
+    damaged.unlink()
+    prepare(recipe(corpus))
+    assert contents(corpus / "out") == expected
+
+
+def test_counts_are_not_removed_before_duplicates_are_known(corpus):
+    path = corpus / "r.toml"
+    path.write_text(RECIPE.replace("ROOT", str(corpus)).replace("RULE", "exact"))
+    prepare(recipe(corpus))
+    assert main(["cache", "rm", str(path)]) == 0
+    assert run(recipe(corpus)).stages == {}
+    (corpus / "b.jsonl").write_text('{"text": "one"}\n')
+    assert main(["cache", "rm", str(path)]) != 0
 
 
 def test_lists_that_no_slice_names_are_garbage(corpus):
