@@ -96,6 +96,15 @@ def hash64(data: bytes) -> int:
 def hash_documents(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the hash64 of each document."""
 
+def fold_documents(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the documents in NFC and lower case, their words with one space between them.
+
+    Words are the parts between characters of the property White_Space, each character is in lower
+    case on its own, and a document that is not UTF-8 is unchanged.
+    """
+
 def is_utf8(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> bool:
     """Return whether every document is valid UTF-8."""
 

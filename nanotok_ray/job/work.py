@@ -133,7 +133,13 @@ class HashWork(CountsWork):
 
     def __post_init__(self) -> None:
         """Compute the key."""
-        values = {"slice": self.slice.key, "rule": self.rule, "limit": self.max_document_bytes}
+        values: dict[str, object] = {
+            "slice": self.slice.key,
+            "rule": self.rule,
+            "limit": self.max_document_bytes,
+        }
+        if self.rule != "exact":
+            values["unicode"] = _core.UNICODE_VERSION
         object.__setattr__(self, "key", key_of(values))
 
     @property

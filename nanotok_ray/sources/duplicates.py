@@ -6,7 +6,6 @@ in parts, each with a range of all hashes, so that memory is bounded.
 """
 
 import hashlib
-import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from nanotok_ray import _core
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.formats import DropList, HashBucket, HashRecord, SliceName, StoredFile, sha256_of
 from nanotok_ray.sources.slices import SliceReading
@@ -30,15 +31,6 @@ _ROW: Final = np.dtype([("high", ">u8"), ("low", ">u8"), ("at", "<u4")])
 _BUCKET_SHIFT: Final = np.uint64(56)  # the first byte
 DUPLICATE: Final = np.dtype([("slice", "<u4"), ("at", "<u4")])
 """A row of a file of duplicates: the number of the slice, and the number of the document in it."""
-
-
-def normalized(text: str) -> str:
-    r"""Return what `exact-normalized` compares: NFC, lower case, single spaces, none at the ends.
-
-    >>> normalized(" A  Caf\u0065\u0301\n")
-    'a café'
-    """
-    return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 
 def hash_slice(
@@ -58,9 +50,10 @@ def hash_slice(
     """
     digests: list[bytes] = []
     for _, batch in reading:
-        documents = iter(batch.documents)
+        documents = batch.documents
         if rule != "exact":
-            documents = (normalized(document.decode()).encode() for document in documents)
+            data, offsets = _core.fold_documents(documents.data, documents.offsets)
+            documents = Documents(data=data, offsets=offsets)
         digests += (
             hashlib.blake2b(document, digest_size=_HASH_BYTES).digest() for document in documents
         )

@@ -3,14 +3,17 @@
 import json
 import random
 import shutil
+import unicodedata
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nanotok_ray import _core
 from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
+from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError
 from nanotok_ray.formats import read_manifest
 from nanotok_ray.job import duplicates as stages
@@ -21,7 +24,6 @@ from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import verify_output
 from nanotok_ray.shards.garbage import find_garbage
 from nanotok_ray.sources import DUPLICATE, HashRange, find_duplicates, hash_slice, write_lists
-from nanotok_ray.sources.duplicates import normalized
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess, Replacing, in_place_of_ray, shuffled
@@ -84,6 +86,24 @@ def corpus(tmp_path, in_process):
 
 def recipe(corpus, rule="exact"):
     return parse_recipe(RECIPE.replace("ROOT", str(corpus)).replace("RULE", rule))
+
+
+def normalized(text):
+    """Return a text in NFC and lower case, with single spaces, by Python."""
+    composed = unicodedata.normalize("NFC", text)
+    return " ".join("".join(char.lower() for char in composed).split())
+
+
+SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2003\u200a\u2028\u2029\u202f\u205f\u3000"
+LETTERS = "aB\u00c9e\u0301\u0323\u0130\u03a3\u0391\ud55c\u1112\u1161\U0001f642\u200b"
+
+
+@given(texts=st.lists(st.text(alphabet=SPACES + LETTERS), max_size=5))
+def test_documents_are_folded_as_in_python(texts):
+    given_texts = Documents.from_strings(texts)
+    data, offsets = _core.fold_documents(given_texts.data, given_texts.offsets)
+    folded = [text.decode() for text in Documents(data=data, offsets=offsets)]
+    assert folded == [normalized(text) for text in texts]
 
 
 def documents(corpus, source, split):

@@ -1,4 +1,5 @@
-//! `hash64`, `hash_documents`, `is_utf8`, `count_occurrences` and `num_json_values` for Python.
+//! `hash64`, `hash_documents`, `fold_documents`, `is_utf8`, `count_occurrences` and
+//! `num_json_values` for Python.
 
 use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -22,6 +23,18 @@ pub(crate) fn hash_documents<'py>(
 ) -> PyResult<Array<'py, u64>> {
     let documents = documents(&data, &offsets)?;
     Ok(detached(py, || nanotok_bpe::hash_documents(documents))?.into_pyarray(py))
+}
+
+/// Return the documents in NFC and lower case, their words with one space between them.
+#[pyfunction]
+pub(crate) fn fold_documents<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    offsets: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Array<'py, u8>, Array<'py, i64>)> {
+    let documents = documents(&data, &offsets)?;
+    let (data, offsets) = detached(py, || nanotok_bpe::folded(documents))?;
+    Ok((data.into_pyarray(py), offsets.into_pyarray(py)))
 }
 
 /// Return whether every document is valid UTF-8.

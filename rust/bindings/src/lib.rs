@@ -39,7 +39,9 @@ mod _core {
     #[pymodule_export]
     use super::encoder::{Encoder, Recognizer};
     #[pymodule_export]
-    use super::hash::{count_occurrences, hash_documents, hash64, is_utf8, num_json_values};
+    use super::hash::{
+        count_occurrences, fold_documents, hash_documents, hash64, is_utf8, num_json_values,
+    };
     #[pymodule_export]
     use super::json::json_rows;
     #[pymodule_export]

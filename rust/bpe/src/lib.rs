@@ -109,7 +109,7 @@ pub use encode::{
 pub use error::{Error, GaveUp, RunProblem};
 pub use hash::{hash_documents, hash64};
 pub use learn::{Base, Goal, Learned, Measured, Merge, Progress, Stop, Superwords, Text, learn};
-pub use normalize::Normalizer;
+pub use normalize::{Normalizer, folded};
 pub use numbering::MAX_IDS;
 pub use recognize::Recognizer;
 pub use span_mask::{SpanMask, TextSpan};

@@ -159,6 +159,60 @@ impl Normalizers {
     }
 }
 
+/// The documents in NFC and lower case, their words with one space between them; back to back, with
+/// their offsets. Words are the parts between characters of `White_Space`. Each character is in lower
+/// case on its own. A document that is not UTF-8 is unchanged.
+///
+/// # Panics
+///
+/// If memory runs out, as `nanotok_memory` says.
+///
+/// ```
+/// # use nanotok_bpe::{Documents, folded};
+/// let data = " A\n\tCafe\u{301} ".as_bytes();
+/// let (words, offsets) = folded(Documents::new(data, &[0, data.len() as i64])?);
+/// assert_eq!((words, offsets), ("a caf\u{e9}".into(), vec![0, 7]));
+/// # Ok::<(), nanotok_bpe::Error>(())
+/// ```
+#[must_use]
+pub fn folded(documents: Documents<'_>) -> (Vec<u8>, Vec<i64>) {
+    let mut data = memory::with_capacity(documents.all().len());
+    let mut offsets = memory::with_capacity(documents.len() + 1);
+    offsets.push(0);
+    for document in (0..documents.len()).map(|number| documents.get(number)) {
+        if let Ok(text) = simdutf8::basic::from_utf8(document) {
+            let composed = if text.is_ascii() { None } else { Form::Nfc.changed(text) };
+            fold(&mut data, composed.as_deref().unwrap_or(text));
+        } else {
+            memory::append(&mut data, document);
+        }
+        offsets.push(i64::try_from(data.len()).expect("memory is below 2**63 bytes"));
+    }
+    (data, offsets)
+}
+
+/// Appends a text in lower case, its words with one space between them.
+fn fold(out: &mut Vec<u8>, text: &str) {
+    memory::reserve(out, text.len());
+    let start = out.len();
+    for character in text.chars() {
+        if character.is_whitespace() {
+            if out.len() > start && out.last() != Some(&b' ') {
+                out.push(b' ');
+            }
+        } else if character.is_ascii() {
+            out.push(character.to_ascii_lowercase() as u8);
+        } else {
+            for lower in character.to_lowercase() {
+                memory::append(out, lower.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
+    if out.len() > start && out.last() == Some(&b' ') {
+        out.pop();
+    }
+}
+
 /// Every occurrence of `old` replaced, if there is one.
 fn replaced(text: &str, old: &str, by: &str) -> Option<String> {
     let finder = memchr::memmem::Finder::new(old);

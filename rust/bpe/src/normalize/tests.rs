@@ -180,3 +180,32 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn folded_documents_are_words_in_plain_code(
+        texts in prop::collection::vec("[aB\\t \u{a0}\u{3000}\u{301}\u{130}\u{1F}e\u{fb}]{0,9}", 0..5),
+    ) {
+        let plain: Vec<String> = texts
+            .iter()
+            .map(|text| {
+                let composed = Form::Nfc.changed(text).unwrap_or_else(|| text.clone());
+                let lower: String = composed.chars().flat_map(char::to_lowercase).collect();
+                let words: Vec<&str> = lower.split(char::is_whitespace).collect();
+                words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+            })
+            .collect();
+        let mut offsets = vec![0];
+        for text in &texts {
+            offsets.push(offsets[offsets.len() - 1] + i64::try_from(text.len()).unwrap());
+        }
+        let data = texts.concat();
+        let documents = Documents::new(data.as_bytes(), &offsets).unwrap();
+        let (words, ends) = folded(documents);
+        prop_assert_eq!(String::from_utf8(words).unwrap(), plain.concat());
+        prop_assert_eq!(ends.len(), texts.len() + 1);
+        for (number, text) in plain.iter().enumerate() {
+            prop_assert_eq!(ends[number + 1] - ends[number], i64::try_from(text.len()).unwrap());
+        }
+    }
+}
