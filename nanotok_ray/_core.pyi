@@ -34,6 +34,7 @@ __all__ = [
     "cpu_level",
     "cpu_levels",
     "fill_rows",
+    "fold_documents",
     "hash64",
     "hash_documents",
     "is_utf8",
