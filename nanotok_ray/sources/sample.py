@@ -41,7 +41,7 @@ from nanotok_ray.sources.start import (
     starts,
 )
 from nanotok_ray.sources.stored import FIRST_BYTES, is_compressed
-from nanotok_ray.sources.transform import transformed
+from nanotok_ray.sources.transform import RAISED, transformed
 from nanotok_ray.sources.transform_code import transform_of
 from nanotok_ray.storage import unreadable
 from nanotok_ray.units import quantity
@@ -316,6 +316,8 @@ def _shape_problem(odd: SampledFile) -> tuple[str, str]:
 
 def _document_problem(source: SourceRecipe, odd: SampledFile) -> tuple[str, str]:
     first = odd.bad[0]
+    if first.reason.startswith(RAISED):
+        return f"{_location(odd, first)}: {first.reason}", "Correct the function of the source"
     value = _value_at(odd, first)
     if source.kind == "text":
         return _text_problem(source, odd, first, value)

@@ -28,6 +28,8 @@ from nanotok_ray.sources.transform_code import last_line, load_function
 
 NUM_REPEATED: Final = 64
 """The number of rows for which the function is called twice, in the first batch."""
+RAISED: Final = "the transform raised "
+"""The beginning of the reason of a document for which the function raised an error."""
 CALL_BYTES: Final = 1 << 21
 """The size from which on batches are not joined for a call."""
 MAX_REASONS: Final = 100
@@ -307,7 +309,7 @@ def _after(batch: Batch, call: _Call, rules: DocumentRules, *, shift: int) -> tu
     numbers = (batch.numbers + before)[call.rows] + _positions_in_runs(call.rows)
     errors = [
         replace(
-            _bad(batch, row, f"the transform raised {reason}", batch.documents[row]),
+            _bad(batch, row, f"{RAISED}{reason}", batch.documents[row]),
             number=int(batch.numbers[row] + before[row]),
         )
         for row, reason in call.errors.items()

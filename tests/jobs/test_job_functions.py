@@ -218,7 +218,7 @@ def test_the_plan_shows_rows_before_and_after(recipe, capsys):
             ("return text.split", "import os; return str(os.urandom(8))\n    #"),
             "called again",
         ),
-        (("if source in BLOCKED", "if source.nothing"), "AttributeError"),
+        (("if source in BLOCKED", "if source.nothing"), "AttributeError.*Correct the function"),
     ],
 )
 def test_an_unusable_function_is_refused_before_the_job_starts(recipe, tmp_path, change, words):
