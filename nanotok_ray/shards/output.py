@@ -24,7 +24,7 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.shards.records import Record
 from nanotok_ray.shards.unused import most_frequent
-from nanotok_ray.sources import Plan, plan_to_json
+from nanotok_ray.sources import OTHER_REASONS, Plan, plan_to_json
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 
@@ -40,7 +40,11 @@ def totals_of(records: Iterable[tuple[str, Totals]]) -> dict[str, Totals]:
 
 def _total(records: Sequence[Totals]) -> Totals:
     total: Totals = _sum(Totals, records)
-    return replace(total, unused_text=most_frequent(total.unused_text))
+    return replace(
+        total,
+        unused_text=most_frequent(total.unused_text),
+        dropped=most_frequent(total.dropped, others=OTHER_REASONS),
+    )
 
 
 def _sum(kind: Any, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a dataclass of numbers

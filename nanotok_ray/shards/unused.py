@@ -33,13 +33,13 @@ def count_unused(counts: dict[str, int], more: Iterable[tuple[str, int]]) -> Non
         counts[name] = counts.get(name, 0) + number
 
 
-def most_frequent(counts: Mapping[str, int]) -> dict[str, int]:
+def most_frequent(counts: Mapping[str, int], *, others: str = OTHER_KEYS) -> dict[str, int]:
     """Return the keys with most values, in order of their names, and the others together.
 
     >>> most_frequent({"name": 2, "hint": 1})
     {'hint': 1, 'name': 2}
     """
-    by_number = sorted(counts, key=lambda name: (name == OTHER_KEYS, -counts[name], name))
+    by_number = sorted(counts, key=lambda name: (name == others, -counts[name], name))
     frequent = {name: counts[name] for name in sorted(by_number[:MAX_KEYS])}
     left = sum(counts[name] for name in by_number[MAX_KEYS:])
-    return frequent | {OTHER_KEYS: left + frequent.get(OTHER_KEYS, 0)} if left else frequent
+    return frequent | {others: left + frequent.get(others, 0)} if left else frequent

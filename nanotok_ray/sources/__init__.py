@@ -61,7 +61,13 @@ from nanotok_ray.sources.quarantine import (
 )
 from nanotok_ray.sources.resolve import OnLook, listed_problems, resolve
 from nanotok_ray.sources.sample import check_sample
-from nanotok_ray.sources.slices import AllBadError, SliceReading, read_slices, tried
+from nanotok_ray.sources.slices import (
+    OTHER_REASONS,
+    AllBadError,
+    SliceReading,
+    read_slices,
+    tried,
+)
 from nanotok_ray.sources.stored import TimeIsUpError, is_damage
 from nanotok_ray.sources.transform_code import transform_of
 from nanotok_ray.sources.unusable import UnusableFile, without_unusable
@@ -73,6 +79,7 @@ __all__ = [
     "DUPLICATE",
     "LISTS",
     "NUM_BUCKETS",
+    "OTHER_REASONS",
     "QUARANTINE",
     "SKIPPED",
     "TAIL",

@@ -36,6 +36,9 @@ _BATCH_DOCUMENTS = {"text": 1024, "chat": 1024, "vision": 128}
 """Fewer for vision, because a line with images can become a million tokens."""
 
 
+MAX_REASONS: Final = 32
+"""Limit of the reasons of dropped rows of a slice that are counted separately."""
+OTHER_REASONS: Final = "other reasons"
 DUPLICATE_REASON: Final = "duplicate"
 """The reason of documents that are left out because an earlier one is equal."""
 
@@ -226,7 +229,9 @@ class SliceReading:
         self.documents_in += len(batch.documents) + len(batch.bad)
         self.bytes_given += batch.documents.num_bytes
         self.blank_lines += batch.blank
-        self.dropped.update(batch.dropped)
+        for reason, number in batch.dropped.items():
+            is_new = reason not in self.dropped and len(self.dropped) >= MAX_REASONS
+            self.dropped[OTHER_REASONS if is_new else reason] += number
         for bad in batch.bad:
             self._bytes_set_aside += bad.num_bytes
             self._enter(piece, bad)

@@ -32,10 +32,7 @@ RAISED: Final = "the transform raised "
 """The beginning of the reason of a document for which the function raised an error."""
 CALL_BYTES: Final = 1 << 21
 """The size from which on batches are not joined for a call."""
-MAX_REASONS: Final = 100
-"""Limit of the reasons of a batch that are counted separately."""
 MAX_REASON_CHARS: Final = 100
-OTHER_REASONS: Final = "other reasons"
 
 
 def transformed(
@@ -135,7 +132,7 @@ def try_function(batch: Batch, rules: DocumentRules, *, is_json_lines: bool) -> 
         before=[text.decode() for text in given.documents],
         rows=call.rows.tolist(),
         documents=[text.decode(errors="replace") for text in Documents.from_arrow(call.documents)],
-        dropped=_few_reasons(call.dropped),
+        dropped=_by_reason(call.dropped),
         errors=call.errors,
     )
 
@@ -285,7 +282,7 @@ def _column(values: list[Any]) -> pa.Array:
     """Return fields of JSON as an array; as JSON text if they have several types."""
     try:
         return pa.array(values)
-    except (pa.ArrowException, OverflowError):
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # or a lone surrogate
         return pa.array([None if value is None else json.dumps(value) for value in values])
 
 
@@ -323,7 +320,7 @@ def _after(batch: Batch, call: _Call, rules: DocumentRules, *, shift: int) -> tu
         bad=(*_shifted(batch, shift=shift, further=further), *errors),
         blank=batch.blank,
         document_ids=None if ids is None else ids.take(call.rows),
-        dropped=_few_reasons(call.dropped),
+        dropped=_by_reason(call.dropped),
     )
     taken = checked_batch(
         call.documents,
@@ -359,11 +356,10 @@ def _shifted(
     )
 
 
-def _few_reasons(dropped: Mapping[str, int]) -> dict[str, int]:
+def _by_reason(dropped: Mapping[str, int]) -> dict[str, int]:
     """Return the numbers of dropped rows by the beginning of their reason, up to a colon."""
     counts: Counter[str] = Counter()
     for reason, number in dropped.items():
         short = reason.partition(":")[0].strip()[:MAX_REASON_CHARS] or filters.REMOVED
-        is_new = short not in counts and len(counts) >= MAX_REASONS
-        counts[OTHER_REASONS if is_new else short] += number
-    return dict(sorted((+counts).items()))
+        counts[short] += number
+    return dict(sorted(counts.items()))

@@ -209,6 +209,19 @@ def test_the_plan_shows_rows_before_and_after(recipe, capsys):
     assert "dropped: blocked source" in printed.err + printed.out
 
 
+def test_reasons_are_counted_up_to_a_colon_and_their_number_is_limited(recipe, tmp_path):
+    (tmp_path / "edits.py").write_text(
+        CODE.replace('drop("blocked source")', 'drop(f"{len(text)} characters: too many")')
+    )
+    dropped = prepare(load_recipe(str(recipe))).values["dropped"]
+    lengths = {f"{len(row['text'])} characters" for row in rows() if row["source"] == "b"}
+    assert len(lengths) > 40
+    assert len(dropped) == 33
+    assert dropped.keys() <= {*lengths, "removed", "other reasons"}
+    assert sum(dropped.values()) == sum(row["source"] == "b" for row in rows()) + 24
+    assert verify_output(Folder(str(tmp_path / "out")), depth="full", run_code=True).passed
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

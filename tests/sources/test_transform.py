@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.formats import CodeFile, Transform, sha256_of
-from nanotok_ray.sources.transform import MAX_REASONS
 from tests.support.read_pieces import ReadPiece, piece_of
 
 CODE = """
@@ -67,9 +66,6 @@ def surrogate(text):
 @per_document
 def number(text):
     return 3
-@per_document
-def numbered(text):
-    return drop(f"number {text}: and so on")
 @per_document
 def turned(row):
     row["messages"][0]["content"] = row["messages"][0]["content"] + row.get("tail", "")
@@ -224,19 +220,20 @@ def test_results_have_the_limits_of_documents(rows):
         assert piece.bad[0].reason.startswith("the transform raised ")
 
 
-def test_reasons_are_counted_by_their_beginning_and_their_number_is_limited(tmp_path):
-    path = write_rows(tmp_path / "a.jsonl", [{"text": f"{at}"} for at in range(250)])
-    reasons = dropped(read(path, "numbered"))
-    assert len(reasons) == MAX_REASONS + 1
-    assert reasons["number 0"] == 1
-    assert reasons["other reasons"] == 250 - MAX_REASONS
-
-
 def test_a_line_without_text_is_quarantined_before_the_function(tmp_path):
     path = write_rows(tmp_path / "a.jsonl", [{"score": 1}, {"text": "a", "score": None}])
     piece = read(path, "edit", "score")
     assert piece.documents == [b"A/score=None"]
     assert [(bad.number, bad.reason) for bad in piece.bad] == [(0, "field is missing: 'text'")]
+
+
+def test_fields_of_several_types_and_half_of_a_pair_are_json_text(tmp_path):
+    scores = [1, "two", None, [3]]
+    path = write_rows(tmp_path / "a.jsonl", [{"text": "a", "score": score} for score in scores])
+    expected = [b"A/score=1", b'A/score="two"', b"A/score=None", b"A/score=[3]"]
+    assert read(path, "edit", "score").documents == expected
+    path.write_text('{"text": "a", "score": "\\ud800"}\n')
+    assert read(path, "edit", "score").documents == [b'A/score="\\ud800"']
 
 
 def test_conversations_are_values_of_json(tmp_path):
