@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::{Behavior, Goal, Kind, Learned, Merge, Step, Stop, Superwords, hash64};
 
+/// A pattern of superwords.
+pub(crate) const SUPERWORDS: &str = r"\p{N}{1,2}| ?[^\s\p{L}\p{M}\p{N}]{2,}+[\r\n/]*|(?>(?: ?(?:[\p{L}\p{M}]{1,16}|[^\s\p{L}\p{M}\p{N}](?![^\s\p{L}\p{M}\p{N}]))| (?=\p{N})){1,256})|\s*[\r\n]|\s+(?!\S)|\s+";
+
 /// Spans of the regex engine, with their kinds.
 pub(crate) fn split(regex: &fancy_regex::Regex, document: &[u8]) -> Vec<(Vec<u8>, Kind)> {
     let mut spans = Vec::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::reference::SUPERWORDS;
 use crate::split::GapRule;
 use crate::{Encoder, Merge, hash64, merge_runs, reference};
 
@@ -131,6 +132,23 @@ proptest! {
     }
 }
 
+/// Runs of words that begin in one window of the encoder and end in the next.
+#[test]
+fn pairs_of_a_long_text_are_those_of_its_lines() {
+    let splitter = Splitter::new(SUPERWORDS, GapRule::Spans).unwrap();
+    let encoder = Arc::new(Encoder::new(splitter.clone(), &[(97, 98)]).unwrap());
+    let lines: Vec<Vec<u8>> =
+        (0..500).map(|at| [b" ab", b" ba"][at % 2].repeat(1 + at % 8)).collect();
+    let lines: Vec<Vec<u8>> = lines.into_iter().map(|line| [&line[..], b"\n"].concat()).collect();
+    let counted = |documents: &[Vec<u8>]| {
+        let recount = Recount::Pairs(encoder.clone());
+        let mut counts = SpanCounts::new(splitter.clone()).with_recount(recount);
+        update(&mut counts, documents, 1).unwrap();
+        counts.sorted_run(1)
+    };
+    assert_eq!(counted(&[lines.concat()]), counted(&lines));
+}
+
 /// The items of spans, in plain code.
 fn recounted(spans: &[Vec<u32>], frequent: Option<&[Merge]>) -> Vec<Vec<u32>> {
     let Some(frequent) = frequent else {
@@ -157,15 +175,16 @@ fn recounted(spans: &[Vec<u32>], frequent: Option<&[Merge]>) -> Vec<Vec<u32>> {
 proptest! {
     #[test]
     fn pairs_and_segments_are_counted_as_in_plain_code(
-        documents in prop::collection::vec("[ab \u{e9}]{0,20}", 0..6),
+        documents in prop::collection::vec("[ab \n\u{e9}]{0,20}", 0..6),
+        pattern in prop::sample::select(vec![r"[ab]+| +|.", SUPERWORDS]),
         frequent in prop::option::of(prop::collection::vec((95u32..100, 95u32..100), 0..9)),
         threads in 1usize..4,
     ) {
         let merges = [(97, 97), (32, 97), (256, 98)];
         let documents: Vec<Vec<u8>> = documents.into_iter().map(String::into_bytes).collect();
-        let splitter = Splitter::new(r"[ab]+| +|.", GapRule::Spans)?;
+        let splitter = Splitter::new(pattern, GapRule::Spans)?;
         let encoder = Arc::new(Encoder::new(splitter.clone(), &merges)?);
-        let regex = fancy_regex::Regex::new(r"[ab]+| +|.").unwrap();
+        let regex = fancy_regex::Regex::new(pattern).unwrap();
         let spans: Vec<_> = documents
             .iter()
             .flat_map(|document| reference::split(&regex, document))
