@@ -6,9 +6,9 @@
 //! * `span_ids`: the ids of a new span. It chooses between `few` (a few ids, of whole
 //!   `characters`), `backtrack` (from
 //!   left to right), `sweep` (one merge after the other), `chunks` (parts of a long span) and
-//!   `linked` (a heap, for every other case). `cuts` divides a long span first. `early` merges spans
-//!   in which priorities are not in the order of ids.
-//! * `words`: spans of several words, whose words are encoded first.
+//!   `linked` (a heap, for every other case). `early` merges spans in which priorities are not in the
+//!   order of ids.
+//! * `words`: spans of several words, whose words are encoded first; `cuts`: the ends of most words.
 //! * `merge_table`: pairs of ids to the id that they merge to; `prefixes`: the longest token at a
 //!   position.
 //! * `ranks` and `listed`: merges from the vocabulary of another tool, or from a list of pairs;

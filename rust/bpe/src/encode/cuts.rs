@@ -1,9 +1,11 @@
-//! Positions at which a span can be cut before it is merged: between two bytes that are adjacent in
-//! no token of the vocabulary.
+//! Positions at which a span of several words can be cut before it is merged: between two bytes that
+//! are adjacent in no token of the vocabulary.
 //!
 //! A merge across such a position would make a token with both bytes adjacent, so there is none,
 //! and each part merges on its own. But a part is not a span: a part that is a token need not merge
 //! to it.
+//!
+//! Other spans are merged without cuts: looking for them takes as long as they save.
 
 use crate::Vocabulary;
 
@@ -25,20 +27,6 @@ impl Cuts {
         Self { joined }
     }
 
-    /// One bit for each of the first 32 positions between two of `bytes`: set if they can be cut
-    /// apart there.
-    #[inline]
-    pub(crate) fn first(&self, bytes: &[u8]) -> u32 {
-        let pairs = (0..32).zip(bytes.windows(2));
-        pairs.fold(0, |cuts, (at, pair)| cuts | u32::from(self.may_cut(pair[0], pair[1])) << at)
-    }
-
-    /// The number of `bytes` before the first cut; there must be at least one byte.
-    pub(crate) fn first_part(&self, bytes: &[u8]) -> usize {
-        let cut = bytes.windows(2).position(|pair| self.may_cut(pair[0], pair[1]));
-        cut.map_or(bytes.len(), |before| before + 1)
-    }
-
     /// Whether two adjacent bytes can be cut apart.
     #[inline]
     pub(crate) fn may_cut(&self, first: u8, second: u8) -> bool {
@@ -53,7 +41,10 @@ mod tests {
     #[test]
     fn bytes_inside_any_token_are_not_separated() {
         let cuts = Cuts::new(&Vocabulary::new(&[(97, 98), (256, 99)]).unwrap());
-        let part = |text: &str| cuts.first_part(text.as_bytes());
-        assert_eq!(["a", "abcabc", "bcx", "ba", "ab"].map(part), [1, 3, 2, 1, 2]);
+        let may_cut = |pair: &[u8; 2]| cuts.may_cut(pair[0], pair[1]);
+        assert_eq!(
+            [b"ab", b"bc", b"ca", b"ba", b"cx"].map(may_cut),
+            [false, false, true, true, true]
+        );
     }
 }
