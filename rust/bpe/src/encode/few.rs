@@ -10,7 +10,8 @@ use crate::cpu::simd::{Cpu, Kernel, Simd};
 use crate::encode::characters::Characters;
 use crate::encode::merge_table::{MergeTable, NO_ID, NO_MERGE};
 
-/// The maximum number of ids: those of two vectors.
+/// The maximum number of ids: those of two vectors. In large vocabularies the second one saves up to
+/// a sixth of a first call in many languages, and two thirds of one with random words.
 pub(crate) const MAX: usize = 32;
 
 /// The maximum number of ids for one vector.

