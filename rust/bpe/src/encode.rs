@@ -1,16 +1,78 @@
 //! Encodes documents to token ids: the ids of each span of the splitter. Special tokens do not
 //! exist here: all text is text.
 //!
-//! * `worker`: encoding in one thread; `window`: its short spans, many at a time; `out`: its ids.
-//! * `span_memo` and `long_memo`: the ids of earlier spans of up to 31 bytes, and of longer ones.
-//! * `span_ids`: the ids of a new span. It chooses between `few` (a few ids, of whole
-//!   `characters`), `backtrack` (from
-//!   left to right), `sweep` (one merge after the other), `chunks` (parts of a long span) and
-//!   `linked` (a heap, for every other case). `early` merges spans in which priorities are not in the
-//!   order of ids.
-//! * `words`: spans of several words, whose words are encoded first; `cuts`: the ends of most words.
-//! * `merge_table`: pairs of ids to the id that they merge to; `prefixes`: the longest token at a
-//!   position.
+//! # How a document becomes ids
+//!
+//! Normalizers change a document if the tokenizer has any, and the splitter finds its spans. The ids
+//! of the document are the ids of its spans, one after the other, and those of a span depend on its
+//! bytes alone. The rule for a span is that of byte-pair encoding: of all adjacent pairs that merge,
+//! the one that makes the lowest id is merged, the leftmost first, until none merges. Everything
+//! here returns the ids of this rule in less time. There are two ways to save time: the ids of a
+//! span that occurred before are stored, and a new span is merged by the method that is the fastest
+//! for it.
+//!
+//! A `worker` encodes in one thread. It collects up to 320 spans in a window, of one document or of
+//! several short ones. One loop over the window (`window`) computes a key of each span of up to 15
+//! bytes and prefetches the cache line that its ids would be in. A second loop copies the ids of
+//! known spans to the output (`out`). It stops at a span that is not in this line, which is then
+//! encoded alone, and continues after it. Apart from this stop, neither loop has a branch that
+//! depends on the text, since the CPU could not predict it.
+//!
+//! Spans of several words hardly repeat. Their words are encoded as the spans of an ordinary
+//! tokenizer, and then merged further (`words`; `cuts` are the ends of most words).
+//!
+//! # Which method merges a new span
+//!
+//! `span_ids` tries the methods in this order. Each returns the ids of the rule for the spans that it
+//! takes, and leaves the others to the next one.
+//!
+//! 1. A span that is a token as a whole is looked up, if there are tokens that merging does not find.
+//! 2. `early`: spans with the bytes of a merge whose priority is lower than that of a merge which
+//!    makes one of its parts; Llama 3 has 90 of these. All other methods merge in the order of ids,
+//!    in which such merges are wrong, so these spans are merged by priorities, with a heap.
+//! 3. `few`: spans with which merging begins with at most 16 ids, or 32 in a vocabulary of more than
+//!    65,536. The rule itself: vector instructions find the lowest pair. `characters` lets it begin
+//!    with a whole character in place of its bytes if no earlier merge can cross the character's
+//!    borders.
+//! 4. `chunks`: spans of more than 64 KiB. Overlapping chunks are merged by the next methods, and
+//!    joined where both have the same id at the same position.
+//! 5. `backtrack`: from left to right, the longest token first. The ids of a span are the only
+//!    sequence of tokens in which no two neighbors would have merged across their border, so any way
+//!    to find such a sequence is right. This method is not tried for long spans of up to four
+//!    different bytes, and ends after eight steps a byte.
+//! 6. `sweep`: one merge after the other, each in a pass over the span. An id is higher than those of
+//!    its parts, so no pass makes work for an earlier one. Ends when two passes have merged little.
+//! 7. What is left is merged by the rule, which is right after any number of complete passes: fewer
+//!    than 64 ids by a scan for the lowest pair, more by a heap over a list (`linked`), in time
+//!    n log n.
+//!
+//! In models of the family of Llama 2, `space_runs` then joins the spaces that are left.
+//!
+//! # Memory
+//!
+//! All threads share the tables. For m merges and n tokens:
+//!
+//! | table | bytes |
+//! |---|---|
+//! | `merge_table`: what a pair of ids merges to, and the pair of each id | 26 to 44 m + 256 KiB |
+//! | `backtrack` with `prefixes`, a tree of tokens | 6 n + 13 to 26 for a node, at most one for two bytes of a token, + 256 KiB |
+//! | `characters` | 384 KiB |
+//! | the bytes of the tokens | 8 n + their sum |
+//! | `cuts` | 8 KiB |
+//!
+//! Each thread has a cache of at most [`CACHE_BYTES`], which begins with 2 MiB and grows with new
+//! spans. Up to half of it is `span_memo` for spans of up to 15 bytes, 32 bytes each; a quarter is
+//! the same for spans of 16 to 31 bytes, and for shorter ones whose ids do not fit 16 bytes, 64 bytes
+//! each. A quarter is `long_memo`, for spans of up to 255 bytes: their bytes, their ids, and 24 bytes.
+//! Longer spans are not stored. Merging a long span takes 4 bytes for each of its ids, and the
+//! working memory of the methods for one chunk.
+//!
+//! # Where to begin
+//!
+//! `reference::encode_span` is the rule in plain code, with which tests compare every method.
+//! [`Encoder::encode`] leads to `Encoding::add` in `worker`, `Memory::encode_window` there, and
+//! `SpanIds::encode`. Each method states at the head of its module why it is exact. Beside this way:
+//!
 //! * `ranks` and `listed`: merges from the vocabulary of another tool, or from a list of pairs;
 //!   `merging`: the order in which a rule joins some bytes.
 //! * `composed`: documents of texts and special tokens.
