@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nanotok_ray.errors import SourceError
 from nanotok_ray.formats import CodeFile, Transform, sha256_of
+from nanotok_ray.sources import transform
 from tests.support.read_pieces import ReadPiece, piece_of
 
 CODE = """
@@ -121,13 +122,13 @@ TEXT = st.builds(
 @given(
     rows=st.lists(st.tuples(TEXT, st.integers(0, 9)), min_size=1, max_size=30),
     file=st.tuples(st.sampled_from(["jsonl", "parquet", "lines"]), st.booleans()),
-    batch_documents=st.integers(1, 40),
+    batch_documents=st.tuples(st.integers(1, 40), st.sampled_from([1, 20, 1 << 21])),
     group_rows=st.integers(1, 12),
 )
 def test_documents_are_those_of_a_plain_loop(
     tmp_path_factory, rows, file, batch_documents, group_rows
 ):
-    form, with_column = file
+    (form, with_column), (batch_documents, call_bytes) = file, batch_documents
     path = tmp_path_factory.mktemp("rows") / f"a.{form}"
     columns = ("score",) if with_column and form != "lines" else ()
     if form == "parquet":
@@ -137,14 +138,16 @@ def test_documents_are_those_of_a_plain_loop(
         path.write_text("".join(f"{json.dumps({'text': t, 'score': n})}\n" for t, n in rows))
     else:
         path.write_text("".join(f"{text}\n" for text, _ in rows))
-    piece = read(
-        path,
-        "edit",
-        *columns,
-        form=form,
-        column="" if form == "lines" else "text",
-        batch_documents=batch_documents,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transform, "CALL_BYTES", call_bytes)
+        piece = read(
+            path,
+            "edit",
+            *columns,
+            form=form,
+            column="" if form == "lines" else "text",
+            batch_documents=batch_documents,
+        )
     expected, reasons, errors, numbers, shift = [], Counter(), [], [], 0
     for row, (text, score) in enumerate(rows):
         if form == "parquet" and row % group_rows == 0:
