@@ -144,6 +144,20 @@ def test_the_first_of_equal_documents_stays(corpus, rule, key):
     assert (repeated.summary.values["status"], repeated.stages) == ("unchanged", {})
 
 
+def test_a_slice_of_several_files_leaves_out_the_same_documents(corpus):
+    lines = (corpus / "a.jsonl").read_text().splitlines(keepends=True)
+    for name, part in (("a", lines[:170]), ("b", lines[170:])):
+        (corpus / f"{name}.jsonl").write_text("".join(part))
+    text = RECIPE.replace("ROOT", str(corpus)).replace("RULE", "exact")
+    job = parse_recipe(text.replace("slice_bytes = 3000", "slice_bytes = 4000000"))
+    prepare(job)
+    hashed = [*(corpus / "work/hashes/web").glob("*.hashes")]
+    assert len(hashed) == 1
+    web = [*documents(corpus, "web", "train"), *documents(corpus, "web", "val")]
+    assert sorted(web) == sorted(first_ones("ad", lambda text: text)["a"])
+    assert verify_output(Folder(str(corpus / "out")), depth="full").passed
+
+
 def test_any_order_and_a_resumed_job_give_the_same_bytes(corpus):
     out = corpus / "out"
     prepare(recipe(corpus))

@@ -223,6 +223,16 @@ def test_results_have_the_limits_of_documents(rows):
         assert piece.bad[0].reason.startswith("the transform raised ")
 
 
+def test_blank_lines_are_counted_and_ids_follow_their_documents(tmp_path):
+    texts = ["one", "none", "list12", "raised", "x"]
+    rows = [json.dumps({"text": text, "id": at}) for at, text in enumerate(texts)]
+    (tmp_path / "a.jsonl").write_text("\n\n".join(rows))
+    piece = read(tmp_path / "a.jsonl", "edit", id_column="id")
+    ids = [one.decode() for batch in piece.batches for one in batch.document_ids]
+    assert (piece.blank, ids) == (4, ["0", "2", "2", "4"])
+    assert [bad.id for bad in piece.bad] == ["3"]
+
+
 def test_a_line_without_text_is_quarantined_before_the_function(tmp_path):
     path = write_rows(tmp_path / "a.jsonl", [{"score": 1}, {"text": "a", "score": None}])
     piece = read(path, "edit", "score")
