@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import unicodedata
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,15 +16,23 @@ from nanotok_ray.api import prepare
 from nanotok_ray.cli import main
 from nanotok_ray.documents import Documents
 from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError
-from nanotok_ray.formats import read_manifest
+from nanotok_ray.formats import ShardRecord, load, read_manifest
 from nanotok_ray.job import duplicates as stages
 from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.work import hash_work, part_work, tokenize_work
 from nanotok_ray.loader import open_shards
 from nanotok_ray.recipe import parse_recipe
 from nanotok_ray.shards import verify_output
+from nanotok_ray.shards.check.record import account_problems
 from nanotok_ray.shards.garbage import find_garbage
-from nanotok_ray.sources import DUPLICATE, HashRange, find_duplicates, hash_slice, write_lists
+from nanotok_ray.sources import (
+    DUPLICATE,
+    HashRange,
+    SliceReading,
+    find_duplicates,
+    hash_slice,
+    write_lists,
+)
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer
 from tests.support.executors import InProcess, Replacing, in_place_of_ray, shuffled
@@ -200,6 +209,42 @@ def test_an_added_file_changes_only_the_lists_that_it_must(corpus):
         *documents(corpus, "web", "train"),
         *documents(corpus, "web", "val"),
     }
+
+
+def test_an_added_file_takes_the_place_of_later_ones(corpus):
+    first = (corpus / "a.jsonl").rename(corpus / "b.jsonl")
+    prepare(recipe(corpus))
+    (corpus / "a.jsonl").write_text(first.read_text())
+    prepare(recipe(corpus))
+    web = [*documents(corpus, "web", "train"), *documents(corpus, "web", "val")]
+    assert sorted(web) == sorted(first_ones("ad", lambda text: text)["a"])
+    assert verify_output(Folder(str(corpus / "out")), depth="full").passed
+
+
+def test_another_limit_finds_the_duplicates_anew(corpus):
+    prepare(recipe(corpus))
+    lines = [json.dumps({"text": text}) for text in texts(1, 300)]
+    limit = sorted(map(len, lines))[200]
+    overrides = [f"limits.max_document_bytes={limit}", "limits.max_quarantined_share=1.0"]
+    text = RECIPE.replace("ROOT", str(corpus)).replace("RULE", "exact")
+    prepare(parse_recipe(text, overrides=overrides))
+    short = [text for text, line in zip(texts(1, 300), lines, strict=True) if len(line) <= limit]
+    web = [*documents(corpus, "web", "train"), *documents(corpus, "web", "val")]
+    assert sorted(web) == sorted(set(short))
+    assert verify_output(Folder(str(corpus / "out")), depth="full").passed
+
+
+def test_a_record_with_another_number_of_dropped_rows_is_a_problem(corpus):
+    prepare(recipe(corpus))
+    slices = plan_job(recipe(corpus)).plan.slices(split="train")
+    slice_ = [each for each in slices if each.kind == "chat"][-1]
+    (path,) = (corpus / "out/records").rglob(f"{slice_.stem}-{slice_.number:05d}-*.json")
+    record = load(ShardRecord, path.read_bytes(), name=path.name)
+    reading = SliceReading(slice_)
+    assert list(reading) == []
+    assert list(account_problems(record, reading)) == []
+    (problem,) = account_problems(replace(record, dropped={}), reading)
+    assert "dropped rows" in problem
 
 
 def test_a_plan_says_that_duplicates_are_not_known(corpus):

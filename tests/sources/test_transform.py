@@ -57,6 +57,8 @@ def wrong_type(batch):
     return batch.to_pylist()
 def without_row(batch):
     return batch.select([1])
+def null_rows(batch):
+    return batch.set_column(0, "source_row", pa.array([0, None] + [1] * (len(batch) - 2)))
 def out_of_order(batch):
     return batch.take(list(range(len(batch)))[::-1])
 def large(batch):
@@ -200,6 +202,7 @@ def test_a_chain_keeps_the_rows_and_reasons_of_its_functions(rows):
         ("wrong_type", "list, not a pyarrow.RecordBatch"),
         ("without_row", "'source_row'"),
         ("out_of_order", "in order"),
+        ("null_rows", "in order"),
         ("counted", "something else for row"),
         ("other", "something else for row 0"),
         ("missing", "has no attribute 'missing'"),
