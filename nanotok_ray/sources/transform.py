@@ -74,12 +74,14 @@ def _joined(batches: Iterable[Batch]) -> Iterator[Batch]:
     waiting: list[Batch] = []
     num_bytes = 0
     for batch in batches:
-        is_full = num_bytes >= CALL_BYTES
-        if waiting and (is_full or waiting[0].group != batch.group):
+        if waiting and waiting[0].group != batch.group:
             yield _one_of(waiting)
             waiting, num_bytes = [], 0
         waiting.append(batch)
         num_bytes += batch.documents.num_bytes
+        if num_bytes >= CALL_BYTES:  # before the next one is read, while this one is in the cache
+            yield _one_of(waiting)
+            waiting, num_bytes = [], 0
     if waiting:
         yield _one_of(waiting)
 
