@@ -4,10 +4,8 @@ A plan has the text of the files, and a worker executes this text: it needs no f
 nodes share, and a file that is changed while a job runs has no effect on it.
 """
 
-import atexit
 import functools
 import importlib
-import shutil
 import sys
 import tempfile
 import threading
@@ -106,17 +104,29 @@ def _from_package(transform: Transform) -> Any:  # noqa: ANN401 - a module
 
 
 def _from_files(transform: Transform) -> Any:  # noqa: ANN401 - a module
-    """Import the module from a temporary folder with its files, for this process alone."""
-    folder = Path(tempfile.mkdtemp(prefix="nanotok-transform-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for file in transform.files:
-        path = folder / file.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.text.encode())
+    """Import the module and those in `depends` from a folder that exists while they are imported.
+
+    A worker can end without a chance to remove a folder.
+    """
     _forget(_module_names(transform.files))
-    sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()
-    return importlib.import_module(transform.module)
+    with tempfile.TemporaryDirectory(prefix="nanotok-transform-") as folder:
+        for file in transform.files:
+            path = Path(folder, file.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.text.encode())
+        sys.path.insert(0, folder)
+        importlib.invalidate_caches()
+        try:
+            modules = [importlib.import_module(name) for name in _imported(transform.files)]
+        finally:
+            sys.path.remove(folder)
+    return modules[0]
+
+
+def _imported(files: Sequence[CodeFile]) -> Iterator[str]:
+    for file in files:
+        if file.name.endswith(".py"):
+            yield file.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _module_names(files: Sequence[CodeFile]) -> Iterator[str]:

@@ -275,3 +275,33 @@ def test_other_columns_of_parquet_have_their_types(tmp_path):
         b"B/meta={'score': 7, 'kind': None}",
     ]
     assert read(path, "edit", "meta.score").documents == [b"A/meta.score=1", b"B/meta.score=7"]
+
+
+def test_files_of_a_function_are_read_at_import_and_leave_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code = """
+from pathlib import Path
+
+suffix = Path(__file__).with_name("words.txt").read_text()
+
+def late(batch):
+    import helpers_of_late.ends
+    texts = [f"{text}{suffix}{helpers_of_late.ends.END}" for text in batch[1].to_pylist()]
+    return batch.set_column(1, "text", texts)
+"""
+    texts = {
+        "late_imports.py": code,
+        "words.txt": " and words",
+        "helpers_of_late/__init__.py": "",
+        "helpers_of_late/ends.py": "END = '!'",
+    }
+    files = tuple(
+        CodeFile(name=name, sha256=sha256_of(text.encode()), text=text)
+        for name, text in texts.items()
+    )
+    function = transform.load_function(
+        Transform(module="late_imports", function="late", files=files)
+    )
+    batch = pa.record_batch({"source_row": [0], "text": ["one"]})
+    assert function(batch)["text"].to_pylist() == ["one and words!"]
+    assert list(tmp_path.iterdir()) == []
