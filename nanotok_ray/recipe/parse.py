@@ -23,6 +23,7 @@ from nanotok_ray.recipe.problems import (
 )
 from nanotok_ray.recipe.table import FROM_TOML
 from nanotok_ray.recipe.text import (
+    absolute_path,
     apply_override,
     decoded,
     expand_variables,
@@ -128,6 +129,7 @@ def _find_functions(sources: object, folder: str) -> None:
     for source in sources if isinstance(sources, list) else ():
         written = source.get("transform") if isinstance(source, dict) else None
         module, colon, function = written.rpartition(":") if isinstance(written, str) else ("",) * 3
-        path = Path(folder, module if module.endswith(".py") else f"{module}.py").expanduser()
+        name = module if module.endswith(".py") else f"{module}.py"
+        path = Path(folder, absolute_path(name) if name.startswith("~") else name)
         if colon and (module.endswith(".py") or ("." not in module and path.is_file())):
             source["transform"] = f"{path.absolute()}:{function}"

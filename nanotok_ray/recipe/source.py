@@ -190,10 +190,6 @@ def _version_rule(version: str | None, values: _Values) -> str | None:
     return f" = {version!r} has no use for a function of a file, whose content counts; remove it"
 
 
-_no_columns_of = must(
-    lambda names, values: not names or values.get("format") not in _NO_COLUMNS,
-    " = {value}, but the format {format!r} has no columns; remove it",
-)
 _other_names = must(
     lambda names, values: not {"source_row", values.get("column") or "text"} & {*names},
     " = {value} has the column of the documents, or source_row, which the function gets anyway; "
@@ -314,7 +310,7 @@ class SourceRecipe(Table):
     the recipe or of a `.py` file by its path, or else of an installed module. `nanotok_ray.filters`
     says what it gets and returns. None: none.
     """
-    columns: Annotated[Texts, _with_transform(()), _no_columns_of, _other_names] = ()
+    columns: Annotated[Texts, _with_transform(()), _no_column, _other_names] = ()
     """Parquet columns or JSON fields that the function gets besides the document."""
     depends: Annotated[Texts, _with_transform(()), _inside_rule] = ()
     """Further files that the function needs, relative to the folder of its file. If one of them or

@@ -121,7 +121,7 @@ def test_the_output_is_that_of_a_file_with_the_results(recipe, tmp_path):
         assert documents(tmp_path / "out", split) == documents(tmp_path / "expected", split)
     num_blocked = sum(row["source"] == "b" for row in rows())
     assert summary.values["dropped"] == {"blocked source": num_blocked, "removed": 24}
-    assert [*summary.values["quarantined"]] == ["the transform raised ValueError"]
+    assert [*summary.values["quarantined"]] == ["the function raised ValueError"]
     page = report_page(Folder(str(tmp_path / "out")))
     assert "Dropped rows, by source and reason" in page
     assert "blocked source" in page
@@ -287,3 +287,11 @@ def test_a_submission_has_the_files_beside_the_recipe(recipe, tmp_path):
     recipe.write_text(recipe.read_text().replace('"edits:', '"lib/edits.py:'))
     with pytest.raises(RecipeError, match="beside the recipe"):
         ship(str(recipe), JobCommand(job="prepare"), variables={}, environment={})
+
+
+def test_a_file_of_a_function_can_be_in_the_home_folder(recipe, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    recipe.write_text(recipe.read_text().replace('"edits:', '"~/edits.py:'))
+    names = {source.transform for source in load_recipe(str(recipe)).sources}
+    assert f"{tmp_path}/home/edits.py:shorten" in names
