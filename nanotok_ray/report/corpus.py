@@ -73,14 +73,11 @@ def unused_text(facts: Facts) -> Iterator[Part]:
         for name, totals in facts.sources.items()
         for key, number in totals.unused_text.items()
     ]
-    if rows:
-        more = f"; the first {_MAX_KEYS} of {len(rows):,}" if len(rows) > _MAX_KEYS else ""
-        yield Part(
-            title="Text that is not rendered, by key",
-            rows=rows[:_MAX_KEYS],
-            texts=2,
-            note=f"Values of keys that no dialect uses, in written documents{more}.",
-        )
+    yield from _first_rows(
+        "Text that is not rendered, by key",
+        rows,
+        note="Values of keys that no dialect uses, in written documents",
+    )
 
 
 def dropped(facts: Facts) -> Iterator[Part]:
@@ -95,15 +92,19 @@ def dropped(facts: Facts) -> Iterator[Part]:
         for name, totals in facts.sources.items()
         for why, number in totals.dropped.items()
     ]
+    yield from _first_rows(
+        "Dropped rows, by source and reason",
+        rows,
+        note="Rows that functions of sources left out, and duplicates, with their share of these "
+        "and the documents that were read",
+    )
+
+
+def _first_rows(title: str, rows: list[Row], *, note: str) -> Iterator[Part]:
+    """Yield a table of the first rows; nothing without a row."""
     if rows:
         more = f"; the first {_MAX_KEYS} of {len(rows):,}" if len(rows) > _MAX_KEYS else ""
-        yield Part(
-            title="Dropped rows, by source and reason",
-            rows=rows[:_MAX_KEYS],
-            texts=2,
-            note=f"Rows that functions of sources left out, and duplicates{more}. The share is of "
-            "these and the documents that were read.",
-        )
+        yield Part(title=title, rows=rows[:_MAX_KEYS], texts=2, note=f"{note}{more}.")
 
 
 def _per_token(totals: Totals) -> float:
