@@ -17,7 +17,6 @@ from nanotok_ray.formats import (
     PartRecord,
     PlannedSource,
     key_of,
-    sha256_of,
 )
 from nanotok_ray.job.counting import counts_stage
 from nanotok_ray.job.executor import Runtime
@@ -38,8 +37,7 @@ from nanotok_ray.sources import (
 from nanotok_ray.storage import Folder
 
 _PART_DOCUMENTS = 1 << 22
-"""Documents of a part at most, unless there are more than 2**30: 20 bytes each are in memory, and
-about as many again while they are sorted."""
+"""Documents of a part at most, unless there are more than 2**30: a part takes 0.32 GB of memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,8 +138,8 @@ def find_lists(recipe: Recipe, plan: Plan, out: Folder, runtime: Runtime) -> Non
         items = list(_parts(group, hashed))
         parts = counts_stage("duplicates", items, PartRecord, part_work, rules=rules)
         done = [record.value for _, record in complete(parts, runtime).stored.done]
-        found = [_read_part(record, work) for record in done]
-        lists = tuple(write_lists(found, num_slices=len(group.items), folder=out))
+        duplicates = [_duplicates_of(record, work) for record in done]
+        lists = tuple(write_lists(duplicates, num_slices=len(group.items), folder=out))
         record = ListsRecord(stage="lists", key=group.key, lists=lists, files=())
         write_record(work, group.record_name, record)
 
@@ -161,17 +159,6 @@ def _parts(group: _Compared, hashed: list[HashRecord]) -> Iterator[PartWork]:
         )
 
 
-def _read_part(record: PartRecord, work: Folder) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """Return the duplicates of a part.
-
-    Raises:
-        CorruptOutputError: The file is damaged.
-    """
+def _duplicates_of(record: PartRecord, work: Folder) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     (file,) = record.files
-    data = work.read_bytes(file.name)
-    if sha256_of(data) != file.sha256:
-        raise CorruptOutputError(
-            f"{work.join(file.name)} is damaged: remove it, and run the job again, which makes it "
-            "anew"
-        )
-    return np.frombuffer(data, dtype=DUPLICATE)
+    return np.frombuffer(work.read_verified(file.name, sha256=file.sha256), dtype=DUPLICATE)

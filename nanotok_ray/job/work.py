@@ -23,7 +23,7 @@ from nanotok_ray.counts import (
     reduce_part,
 )
 from nanotok_ray.counts.count_slice import count_slice
-from nanotok_ray.errors import CorruptOutputError, SampleCheckError, TransientIOError
+from nanotok_ray.errors import SampleCheckError, TransientIOError
 from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import (
     CountRecord,
@@ -35,7 +35,6 @@ from nanotok_ray.formats import (
     StoredFile,
     SumRecord,
     key_of,
-    sha256_of,
 )
 from nanotok_ray.shards import (
     ExpectedSlice,
@@ -62,7 +61,7 @@ from nanotok_ray.sources import (
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import Tokenizer, expected_tokenizer, span_encoder
 
-R = TypeVar("R", MergeRecord, SumRecord)
+R = TypeVar("R", HashRecord, PartRecord, MergeRecord, SumRecord)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,10 +88,26 @@ class CountsWork(ABC):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CountWork(CountsWork):
-    """The argument of `count_work`: a slice to count."""
+class _SliceWork(CountsWork):
+    """The argument of a function that reads a slice."""
 
     slice: Slice
+
+    @property
+    def num_bytes(self) -> int:
+        """The estimated bytes of the slice."""
+        return self.slice.num_bytes
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The files of the slice."""
+        return tuple(file.url for file in self.slice.files)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountWork(_SliceWork):
+    """The argument of `count_work`: a slice to count."""
+
     settings: CountSettings
     give_up_after: int | None = None
     """The number of documents after which reading stops if all are bad; None: never."""
@@ -108,23 +123,11 @@ class CountWork(CountsWork):
         """The path of the count file in the work folder, without suffix."""
         return f"counts/{self.slice.source}/{self.slice.name_for(self.key)}"
 
-    @property
-    def num_bytes(self) -> int:
-        """The estimated bytes of the slice."""
-        return self.slice.num_bytes
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The files of the slice."""
-        return tuple(file.url for file in self.slice.files)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HashWork(CountsWork):
-    """The argument of `hash_work`: a slice whose documents are hashed."""
+class HashWork(_SliceWork):
+    """The argument of `hash_work`: all documents of the pieces of a slice, of both splits."""
 
-    slice: Slice
-    """All documents of its pieces, of both splits."""
     rule: str
     """How documents are compared: `exact` or `exact-normalized`."""
     max_document_bytes: int
@@ -146,16 +149,6 @@ class HashWork(CountsWork):
     def name(self) -> str:
         """The path of the file in the work folder, without suffix."""
         return f"hashes/{self.slice.source}/{self.slice.name_for(self.key)}"
-
-    @property
-    def num_bytes(self) -> int:
-        """The estimated bytes of the slice."""
-        return self.slice.num_bytes
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The files of the slice."""
-        return tuple(file.url for file in self.slice.files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,16 +297,8 @@ def _superword_counter(settings: CountSettings) -> _core.SpanCounts | None:
 
 @lru_cache(maxsize=1)
 def _frequent_pairs(url: str, sha256: str) -> NDArray[np.uint64]:
-    """Return the pairs of a file.
-
-    Raises:
-        CorruptOutputError: The file has other bytes.
-    """
     folder, _, name = url.rpartition("/")
-    data = Folder(folder).read_bytes(name)
-    if sha256_of(data) != sha256:
-        raise CorruptOutputError(f"{url} is damaged: run the job again, which writes it anew")
-    return np.frombuffer(data, dtype="<u8")
+    return np.frombuffer(Folder(folder).read_verified(name, sha256=sha256), dtype="<u8")
 
 
 def _given_up(error: AllBadError, folder: Folder, *, listed: str) -> AllBad:
@@ -334,34 +319,34 @@ def _result(records: Sequence[CountRecord | ShardRecord], *, listed: str) -> int
 
 def hash_work(work: HashWork) -> int:
     """Hash the documents of a slice, write the record and return the bytes of the slice."""
-    folder = Folder(work.work)
-    if finished_record(folder, work.record_name, HashRecord, key=work.key) is None:
+
+    def hashed(folder: Folder) -> HashRecord:
         reading = SliceReading(
             work.slice, max_document_bytes=work.max_document_bytes, with_document_ids=False
         )
         name = f"{work.name}.hashes"
-        record = hash_slice(reading, rule=work.rule, folder=folder, name=name, key=work.key)
-        write_record(folder, work.record_name, record)
-    return work.num_bytes
+        return hash_slice(reading, rule=work.rule, folder=folder, name=name, key=work.key)
+
+    return _complete(work, HashRecord, hashed)
 
 
 def part_work(work: PartWork) -> int:
     """Find the duplicates in a range of hashes, write the record and return the bytes read."""
-    folder = Folder(work.work)
-    if finished_record(folder, work.record_name, PartRecord, key=work.key) is None:
+
+    def compare(folder: Folder) -> PartRecord:
         duplicates = find_duplicates(work.ranges, folder)
         name = f"{work.name}.duplicates"
         with folder.create(name) as file:
             file.write(duplicates.tobytes())
-        record = PartRecord(
+        return PartRecord(
             stage="duplicates",
             key=work.key,
             documents=sum(one.num_rows for one in work.ranges),
             duplicates=len(duplicates),
             files=(StoredFile(name=name, size=file.size, sha256=file.sha256),),
         )
-        write_record(folder, work.record_name, record)
-    return work.num_bytes
+
+    return _complete(work, PartRecord, compare)
 
 
 def merge_work(work: MergeWork) -> int:
@@ -387,8 +372,10 @@ def reduce_work(work: ReduceWork) -> int:
     return _complete(work, SumRecord, reduce)
 
 
-def _complete(work: MergeWork | ReduceWork, kind: type[R], make: Callable[[Folder], R]) -> int:
-    """Make a file of counts and write its record, unless both exist; return the bytes of input."""
+def _complete(
+    work: HashWork | PartWork | MergeWork | ReduceWork, kind: type[R], make: Callable[[Folder], R]
+) -> int:
+    """Make a file and write its record, unless both exist; return the bytes of input."""
     folder = Folder(work.work)
     if finished_record(folder, work.record_name, kind, key=work.key) is None:
         write_record(folder, work.record_name, make(folder))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from nanotok_ray import _core
 from nanotok_ray.errors import CorruptOutputError
-from nanotok_ray.formats import ReadRange, sha256_of
+from nanotok_ray.formats import ReadRange
 from nanotok_ray.recipe import MAX_DOCUMENT_BYTES
 from nanotok_ray.sources.batch import BadDocument, Batch
 from nanotok_ray.sources.files import DocumentRules, Piece
@@ -52,14 +52,11 @@ def read_list(url: str, sha256: str) -> npt.NDArray[np.uint32]:
     """
     folder, _, name = url.rpartition("/")
     try:
-        data = Folder(folder).read_bytes(name)
-    except FileNotFoundError:
-        data = b""
-    if sha256_of(data) != sha256:
+        data = Folder(folder).read_verified(name, sha256=sha256)
+    except FileNotFoundError as error:
         raise CorruptOutputError(
-            f"{url}, a list of duplicates, is missing or damaged: run the job again, which writes "
-            "it anew"
-        )
+            f"{url}, a list of duplicates, is missing: run the job again, which writes it again"
+        ) from error
     return np.frombuffer(data, dtype="<u4")
 
 

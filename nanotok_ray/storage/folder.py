@@ -103,6 +103,16 @@ class Folder:
         """
         return self._store.read_bytes(name, limit=limit)
 
+    def read_verified(self, name: str, *, sha256: str) -> bytes:
+        """Return all bytes of a file with this sha256 (hex).
+
+        Raises:
+            FileNotFoundError: The file does not exist.
+            CorruptOutputError: The file has another sha256.
+        """
+        with self.open_verified(name, sha256=sha256) as file:
+            return file.read()
+
     def read_start(self, name: str, length: int) -> bytes:
         """Return the first `length` bytes of a file, or all of a shorter one; fetch no more."""
         return self._store.read_start(name, length)
