@@ -149,9 +149,10 @@ def find_duplicates(ranges: Sequence[HashRange], folder: Folder) -> NDArray[np.v
     high, low = rows["high"][order], rows["low"][order]
     is_later = np.zeros(len(rows), dtype=bool)
     is_later[1:] = (high[1:] == high[:-1]) & (low[1:] == low[:-1])
-    found = np.zeros(int(is_later.sum()), dtype=DUPLICATE)
-    found["slice"], found["at"] = slices[order][is_later], rows["at"][order][is_later]
-    return np.sort(found, order=("slice", "at"))
+    duplicates = np.zeros(int(is_later.sum()), dtype=DUPLICATE)
+    duplicates["slice"] = slices[order][is_later]
+    duplicates["at"] = rows["at"][order][is_later]
+    return np.sort(duplicates, order=("slice", "at"))
 
 
 def write_lists(

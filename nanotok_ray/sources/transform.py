@@ -28,7 +28,7 @@ from nanotok_ray.sources.transform_code import last_line, load_function
 
 NUM_REPEATED: Final = 64
 """The number of rows for which the function is called twice, in the first batch."""
-RAISED: Final = "the transform raised "
+RAISED: Final = "the function raised "
 """The beginning of the reason of a document for which the function raised an error."""
 CALL_BYTES: Final = 1 << 21
 """The size from which on batches are not joined for a call."""

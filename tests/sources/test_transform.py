@@ -91,7 +91,7 @@ def plain(text, **columns):
     if text.startswith("drop"):
         return [], text[4:].partition(":")[0].strip() or "removed", None
     if text.startswith("raise"):
-        return [], None, f"the transform raised ValueError: {text}"
+        return [], None, f"the function raised ValueError: {text}"
     if text.startswith("list"):
         documents = [f"{n}{text}" for n in range(len(text) - 4)]
         return documents, None if documents else "removed", None
@@ -223,7 +223,7 @@ def test_results_have_the_limits_of_documents(rows):
     for function in ("surrogate", "number"):
         piece = read(rows, function)
         assert (piece.documents, len(piece.bad)) == ([], 7)
-        assert piece.bad[0].reason.startswith("the transform raised ")
+        assert piece.bad[0].reason.startswith("the function raised ")
 
 
 def test_blank_lines_are_counted_and_ids_follow_their_documents(tmp_path):
