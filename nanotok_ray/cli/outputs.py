@@ -340,6 +340,7 @@ def export(arguments: Arguments) -> int:
       datatrove  datatrove's DatatroveFolderDataset, DocumentTokenizerMerger
       olmo       ai2-olmo-core's NumpyFSLDataset, NumpyPackedFSLDataset
       parquet    datasets.load_dataset("parquet"), pyarrow, TRL's SFTTrainer
+      packed     transformers' Trainer, TRL's SFTTrainer: rows of whole conversations
       mds        mosaicml-streaming's StreamingDataset
       litdata    litdata's StreamingDataset with TokensLoader
       raw        numpy.memmap and numpy.load, as in nanoGPT and torchtitan
@@ -350,6 +351,7 @@ def export(arguments: Arguments) -> int:
       olmo:end_token=<|bos|>               parquet:mask_column=assistant_masks
       litdata:block_size=2049,chunk_bytes=67108864
       mds:size_limit=67108864
+      packed:length=4096,buffer_size=100
 
     Nothing is tokenized again. A file with the same bytes as a native file is a hard link on the
     same disk, and needs no space. The command reads every file back, and compares every document.

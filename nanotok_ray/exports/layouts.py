@@ -12,6 +12,7 @@ from nanotok_ray.exports.llmc import Llmc
 from nanotok_ray.exports.mds import Mds
 from nanotok_ray.exports.megatron import Megatron
 from nanotok_ray.exports.olmo import Olmo
+from nanotok_ray.exports.packed import Packed
 from nanotok_ray.exports.parquet import Parquet
 from nanotok_ray.exports.raw import Raw
 from nanotok_ray.formats import Export
@@ -19,7 +20,8 @@ from nanotok_ray.recipe import parse_size
 from nanotok_ray.units import did_you_mean
 
 LAYOUTS: Final[dict[str, type[Layout]]] = {
-    layout.name: layout for layout in (Llmc, Megatron, Datatrove, Olmo, Parquet, Mds, Litdata, Raw)
+    layout.name: layout
+    for layout in (Llmc, Megatron, Datatrove, Olmo, Parquet, Packed, Mds, Litdata, Raw)
 }
 
 

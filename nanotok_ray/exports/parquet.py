@@ -17,7 +17,7 @@ and the tokenizer.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -31,14 +31,16 @@ from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import DocumentBatch, Images
 from nanotok_ray.storage import Folder, arrow_sink
 
-_IDS, _LABELS = "input_ids", "labels"
+_IDS: Final = "input_ids"
+LABELS: Final = "labels"
+"""The column of the ids that are trained on, and of NOT_TRAINED elsewhere."""
 _MASK_COLUMNS = {
     "assistant_masks": pa.list_(pa.int8()),
     "completion_mask": pa.list_(pa.int8()),
-    _LABELS: pa.list_(pa.int32()),
+    LABELS: pa.list_(pa.int32()),
 }
 _SPAN = pa.struct([("start", pa.int32()), ("end", pa.int32())])
-_NOT_TRAINED = -100
+NOT_TRAINED: Final = -100
 _MAX_IDS = 1 << 31
 """Limit of int32, and of the number of values of a list."""
 
@@ -72,11 +74,7 @@ class Parquet(Layout):
                 f"layout 'parquet': mask_column = {self.mask_column!r}; there are "
                 f"{', '.join(_MASK_COLUMNS)}"
             )
-        if corpus.num_ids > _MAX_IDS:
-            raise ExportError(
-                f"layout 'parquet': ids up to {corpus.num_ids - 1:,} do not fit list<int32>, which "
-                f"datasets and TRL take: {_MAX_IDS - 1:,} at most; take another layout"
-            )
+        refuse_large_ids(self.name, corpus)
 
     def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Write one row group per batch.
@@ -98,15 +96,7 @@ class Parquet(Layout):
     def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:
         """Yield input_ids and mask of each row."""
         (name,) = exported.names(".parquet")
-        schema = self._schema(exported.unit)
-        try:
-            file = pq.ParquetFile(pa.BufferReader(folder.read_bytes(name)))
-        except pa.ArrowInvalid as error:
-            raise CorruptOutputError(
-                f"{folder.join(name)} is not a Parquet file: {error}"
-            ) from error
-        if not file.schema_arrow.equals(schema):
-            raise CorruptOutputError(f"{folder.join(name)} has other columns than it should")
+        file = opened_table(folder, name, self._schema(exported.unit))
         for number in range(file.num_row_groups):
             rows = file.read_row_group(number)
             for ids, mask in self._documents(rows, name=folder.join(name)):
@@ -129,8 +119,8 @@ class Parquet(Layout):
         columns = {_IDS: _lists(batch.positions, pa.array(ids))}
         if self.mask_column in schema.names:
             mask = np.zeros(0, np.int8) if batch.mask is None else batch.mask.view(np.int8)
-            if self.mask_column == _LABELS:
-                mask = np.where(mask != 0, ids, np.int32(_NOT_TRAINED))
+            if self.mask_column == LABELS:
+                mask = np.where(mask != 0, ids, np.int32(NOT_TRAINED))
             columns[self.mask_column] = _lists(batch.positions, pa.array(mask))
         if batch.document_ids is not None:
             columns["id"] = pa.array(
@@ -146,25 +136,58 @@ class Parquet(Layout):
         Raises:
             CorruptOutputError: A mask or labels contradict the ids.
         """
-        ids, positions = _flat(rows, _IDS)
+        ids, positions = column_of(rows, _IDS)
         mask = None
         if self.mask_column in rows.schema.names:
-            mask_values, mask_positions = _flat(rows, self.mask_column)
+            mask_values, mask_positions = column_of(rows, self.mask_column)
             if not np.array_equal(positions, mask_positions):
                 raise CorruptOutputError(f"{name}: {self.mask_column} is not one for each id")
             mask = (
                 mask_values.view(np.uint8)
-                if self.mask_column != _LABELS
-                else _mask_of(mask_values, ids, name)
+                if self.mask_column != LABELS
+                else mask_of(mask_values, ids, name)
             )
         batch = DocumentBatch(ids=ids.view(np.uint32), positions=positions, mask=mask)
         yield from batch.documents()
 
 
-def _mask_of(labels: npt.NDArray[Any], ids: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
-    mask: npt.NDArray[np.bool_] = labels != _NOT_TRAINED
+def refuse_large_ids(layout: str, corpus: Corpus) -> None:
+    """Refuse ids that exceed int32.
+
+    Raises:
+        ExportError: The message names the limit.
+    """
+    if corpus.num_ids > _MAX_IDS:
+        raise ExportError(
+            f"layout {layout!r}: ids up to {corpus.num_ids - 1:,} do not fit list<int32>, which "
+            f"datasets and TRL take: {_MAX_IDS - 1:,} at most; take another layout"
+        )
+
+
+def opened_table(folder: Folder, name: str, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Open a Parquet file that has these columns.
+
+    Raises:
+        CorruptOutputError: It is no Parquet file, or has other columns.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(folder.read_bytes(name)))
+    except pa.ArrowInvalid as error:
+        raise CorruptOutputError(f"{folder.join(name)} is not a Parquet file: {error}") from error
+    if not file.schema_arrow.equals(schema):
+        raise CorruptOutputError(f"{folder.join(name)} has other columns than it should")
+    return file
+
+
+def mask_of(labels: npt.NDArray[Any], ids: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
+    """Return the mask of labels, 1 for the ids that are trained on.
+
+    Raises:
+        CorruptOutputError: A label is neither the id nor NOT_TRAINED.
+    """
+    mask: npt.NDArray[np.bool_] = labels != NOT_TRAINED
     if not np.array_equal(labels[mask], ids[mask]):
-        raise CorruptOutputError(f"{name}: labels are neither {_NOT_TRAINED} nor the id")
+        raise CorruptOutputError(f"{name}: labels are neither {NOT_TRAINED} nor the id")
     return mask.astype(np.uint8)
 
 
@@ -180,7 +203,7 @@ def _spans(images: Images, *, documents: int) -> Any:  # noqa: ANN401 - pyarrow 
     return _lists(positions, pa.StructArray.from_arrays(bounds, fields=list(_SPAN)))
 
 
-def _flat(rows: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:  # noqa: ANN401
+def column_of(rows: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:  # noqa: ANN401
     """Return the values of a column of lists, and the n + 1 positions of the lists."""
     lists = rows.column(name).combine_chunks()
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False)

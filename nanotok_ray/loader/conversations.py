@@ -3,9 +3,10 @@
 The input is conversations as ids and masks, rendered by a tokenizer or stored in shards.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,47 @@ class StoredConversations(Sequence[Conversation]):
         mask = self._shards.mask(index)
         assert mask is not None, "chats have masks"
         return self._shards[index].tolist(), mask.tolist()
+
+
+def _largest_that_fits(lengths: Sequence[int], room: int) -> int | None:
+    """Return the index of the largest length, the first of equal ones; None if none fits."""
+    largest = max((length for length in lengths if length <= room), default=0)
+    return lengths.index(largest) if largest else None
+
+
+_Sized = TypeVar("_Sized", bound=tuple[Sized, object])
+
+
+def best_fit_rows(
+    conversations: Iterator[_Sized], *, length: int, buffer_size: int
+) -> Iterator[list[_Sized]]:
+    """Yield rows of whole conversations by the rule of `ConversationLoader`, in one pass.
+
+    Args:
+        conversations: Ids with their mask, of 1 to `length` ids each.
+        length: The limit of the ids of a row.
+        buffer_size: The number of conversations to choose from.
+
+    >>> conversations = [([5] * n, None) for n in (3, 4, 1, 2)]
+    >>> rows = best_fit_rows(iter(conversations), length=6, buffer_size=3)
+    >>> [[len(ids) for ids, _ in row] for row in rows]
+    [[4, 2], [3, 1]]
+    """
+    buffer: list[_Sized] = []
+    row: list[_Sized] = []
+    room = length
+    while True:
+        buffer.extend(islice(conversations, buffer_size - len(buffer)))
+        index = _largest_that_fits([len(ids) for ids, _ in buffer], room)
+        if index is not None:
+            row.append(buffer.pop(index))
+            room -= len(row[-1][0])
+            continue
+        if row:
+            yield row
+        if not buffer:
+            return
+        row, room = [], length
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,12 +202,11 @@ class ConversationLoader:
         if not room:
             return None
         self._refill()
-        lengths = [len(ids) if len(ids) <= room else 0 for ids, _ in self._buffer]
-        length = max(lengths)
-        if not length:
+        index = _largest_that_fits([len(ids) for ids, _ in self._buffer], room)
+        if index is None:
             return None
         self.consumed += self._settings.world_size
-        return self._buffer.pop(lengths.index(length))
+        return self._buffer.pop(index)
 
     def _refill(self) -> None:
         while len(self._buffer) < self._settings.buffer_size:

@@ -49,12 +49,17 @@ def check_tables(paths, shards):
     assert number == len(shards), f"{number} rows, {len(shards)} documents"
 
 
-def check_datasets(paths, shards):
-    """Compare every row that datasets reads, and return the dataset."""
+def read_with_datasets(paths):
+    """Return the rows as datasets reads them."""
     from datasets import load_dataset  # noqa: PLC0415
 
     cache = tempfile.mkdtemp()
-    found = load_dataset("parquet", data_files=paths, split="train", cache_dir=cache)
+    return load_dataset("parquet", data_files=paths, split="train", cache_dir=cache)
+
+
+def check_datasets(paths, shards):
+    """Compare every row that datasets reads, and return the dataset."""
+    found = read_with_datasets(paths)
     assert len(found) == len(shards), f"{len(found)} rows, {len(shards)} documents"
     for number, row in enumerate(found):
         check_row(row, shards, number)

@@ -42,6 +42,7 @@ def checks(llm_c: Path | None, gpt_neox: Path | None) -> list[Check]:
         Check(layout="datatrove", peers=("datatrove", "torch")),
         Check(layout="olmo", peers=("ai2-olmo-core", "torch")),
         Check(layout="parquet", peers=("pyarrow", "datasets", "trl")),
+        Check(layout="packed", peers=("datasets", "trl")),
         Check(layout="mds", peers=("mosaicml-streaming", "torch")),
         Check(layout="litdata", peers=("litdata", "torch")),
         Check(layout="raw", peers=("numpy",)),
