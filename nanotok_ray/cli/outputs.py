@@ -340,7 +340,7 @@ def export(arguments: Arguments) -> int:
       datatrove  datatrove's DatatroveFolderDataset, DocumentTokenizerMerger
       olmo       ai2-olmo-core's NumpyFSLDataset, NumpyPackedFSLDataset
       parquet    datasets.load_dataset("parquet"), pyarrow, TRL's SFTTrainer
-      packed     transformers' Trainer, TRL's SFTTrainer: rows of whole conversations
+      packed     transformers' Trainer and TRL's SFTTrainer, in packed rows
       mds        mosaicml-streaming's StreamingDataset
       litdata    litdata's StreamingDataset with TokensLoader
       raw        numpy.memmap and numpy.load, as in nanoGPT and torchtitan
