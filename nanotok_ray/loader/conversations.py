@@ -3,10 +3,11 @@
 The input is conversations as ids and masks, rendered by a tokenizer or stored in shards.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,13 +50,29 @@ class StoredConversations(Sequence[Conversation]):
         return self._shards[index].tolist(), mask.tolist()
 
 
-def _largest_that_fits(lengths: Sequence[int], room: int) -> int | None:
-    """Return the index of the largest length, the first of equal ones; None if none fits."""
-    largest = max((length for length in lengths if length <= room), default=0)
-    return lengths.index(largest) if largest else None
-
-
 _Sized = TypeVar("_Sized", bound=tuple[Sized, object])
+
+
+class _Buffer(Generic[_Sized]):
+    """Conversations to choose from: each of them ids, of which there are some, with their mask."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, _Sized] = {}
+        self._order: list[tuple[int, int]] = []  # (length, -number), sorted
+        self._added = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, conversation: _Sized) -> None:
+        self._items[self._added] = conversation
+        insort(self._order, (len(conversation[0]), -self._added))
+        self._added += 1
+
+    def take(self, room: int) -> _Sized | None:
+        """Remove and return the largest that fits, the first of equal ones, or None."""
+        index = bisect_right(self._order, (room, 0)) - 1
+        return None if index < 0 else self._items.pop(-self._order.pop(index)[1])
 
 
 def best_fit_rows(
@@ -73,21 +90,21 @@ def best_fit_rows(
     >>> [[len(ids) for ids, _ in row] for row in rows]
     [[4, 2], [3, 1]]
     """
-    buffer: list[_Sized] = []
+    buffer: _Buffer[_Sized] = _Buffer()
     row: list[_Sized] = []
     room = length
     while True:
-        buffer.extend(islice(conversations, buffer_size - len(buffer)))
-        index = _largest_that_fits([len(ids) for ids, _ in buffer], room)
-        if index is not None:
-            row.append(buffer.pop(index))
-            room -= len(row[-1][0])
-            continue
-        if row:
+        for conversation in islice(conversations, buffer_size - len(buffer)):
+            buffer.add(conversation)
+        largest = buffer.take(room)
+        if largest is not None:
+            row.append(largest)
+            room -= len(largest[0])
+        elif row:
             yield row
-        if not buffer:
+            row, room = [], length
+        else:
             return
-        row, room = [], length
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +176,7 @@ class ConversationLoader:
         self._conversations = conversations
         self._settings = settings
         self._pad = pad
-        self._buffer: list[Conversation] = []
+        self._buffer: _Buffer[Conversation] = _Buffer()
         self._cursor = settings.rank % len(conversations)
         self._left_out_in_turn = 0
         self.consumed = settings.rank
@@ -202,11 +219,10 @@ class ConversationLoader:
         if not room:
             return None
         self._refill()
-        index = _largest_that_fits([len(ids) for ids, _ in self._buffer], room)
-        if index is None:
-            return None
-        self.consumed += self._settings.world_size
-        return self._buffer.pop(index)
+        conversation = self._buffer.take(room)
+        if conversation is not None:
+            self.consumed += self._settings.world_size
+        return conversation
 
     def _refill(self) -> None:
         while len(self._buffer) < self._settings.buffer_size:
@@ -215,7 +231,7 @@ class ConversationLoader:
                 self._leave_out()
             else:
                 self._left_out_in_turn = 0
-                self._buffer.append(conversation)
+                self._buffer.add(conversation)
 
     def _read(self) -> Conversation | None:
         """Return the next conversation for packing, or None if it is skipped."""
