@@ -37,7 +37,7 @@ THEIRS = ("scripts.",)
 
 RUN_PYTHON = (
     *("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/superwords.md"),
-    "docs/datasets.md",
+    *("docs/datasets.md", "docs/columns.md"),
     "docs/from-*.md",
 )
 """Pages whose Python runs here. The Python of training.md, tokenization.md and sizing.md runs in
