@@ -167,7 +167,7 @@ def test_without_torch_the_error_names_what_to_install(monkeypatch):
         nanotok_ray.get_token_bytes()
 
 
-@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt"])
+@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt", "site.txt"])
 def test_every_pin_has_a_hash(name):
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", text)

@@ -31,7 +31,8 @@ from tests.support.doc_commands import (
 )
 
 EXAMPLES = ("examples/*.md", "examples/*/*.md")
-PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md", *EXAMPLES)
+API = ("docs/api/*.md",)
+PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md", *API, *EXAMPLES)
 HEADS = (
     "examples/*.py",
     "examples/*/recipe.toml",
@@ -50,6 +51,7 @@ RUN_PYTHON = (
     *("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/superwords.md"),
     *("docs/datasets.md", "docs/columns.md"),
     "docs/from-*.md",
+    *API,
     *EXAMPLES,
 )
 """Pages whose Python runs here. The Python of training.md, tokenization.md and sizing.md runs in
@@ -363,3 +365,11 @@ def test_the_tests_of_the_guarantees_exist():
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_site_lists_every_page():
+    listed = re.findall(
+        r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+    others = {"CHANGELOG.md", "DESIGN.md", "SECURITY.md"}
+    assert sorted(listed) == sorted({*map(name_of, PAGE_PATHS)} | others)
