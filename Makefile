@@ -63,7 +63,7 @@ demo: build $(DEMO)/corpus/.made  ## Run a job on Python's standard library: lea
 site: $(SITE)/.installed  ## Build the pages as a site into build/site, and check its links (installs mkdocs into .venv-site)
 	rm -rf build/pages && mkdir -p build/pages
 	ln -s $(abspath $(PAGES)) build/pages
-	$(SITE)/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
 	@echo "wrote build/site/index.html"
 
 test: test-rust test-python  ## Run all tests except the slow ones
