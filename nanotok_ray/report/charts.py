@@ -93,6 +93,11 @@ def _round_steps(first: int, last: int) -> Iterator[float]:
     return (factor * 10.0**power for power in range(first, last + 1) for factor in (1, 2, 5))
 
 
+_PHONE: Final = 240
+"""Width of a picture in pixels in the narrowest window, for which labels are chosen."""
+_ASCII, _OTHER, _LINE, _GAP = 8.0, 12.5, 14, 8
+"""Pixels of a character of a label, of its height, and between a dot and its label."""
+
 Point = tuple[float, float]
 
 
@@ -148,7 +153,33 @@ class Chart:
     height: int = 220
     """In pixels."""
     kind: str = ""
-    """A class of the style."""
+    """A class of the style. Labels are left of their dots if it is `rising`."""
+
+    def labeled(self) -> list[Mark]:
+        """Return the marks with labels of which none overlaps another; later marks come first."""
+        chosen: list[tuple[Mark, tuple[float, float, float]]] = []
+        for mark in reversed(self.marks):
+            if not mark.label:
+                continue
+            left, right, bottom = own = self._place(mark)
+            if all(
+                right <= other[0] or other[1] <= left or abs(bottom - other[2]) >= _LINE
+                for _, other in chosen
+            ):
+                chosen.append((mark, own))
+        return [mark for mark, _ in chosen]
+
+    def is_left(self, mark: Mark) -> bool:
+        """Return whether the label of a mark is left of its dot."""
+        return self.kind == "rising" or self.x.position(mark.points[0][0]) > 0.9 * UNITS
+
+    def _place(self, mark: Mark) -> tuple[float, float, float]:
+        """Return left, right and bottom of a label in pixels, in the narrowest window."""
+        at, value = mark.points[0]
+        x = self.x.position(at) * _PHONE / UNITS
+        width = sum(_ASCII if char.isascii() else _OTHER for char in mark.label)
+        left = x - _GAP - width if self.is_left(mark) else x + _GAP
+        return left, left + width, self.y.position(value) * self.height / UNITS
 
     def path(self, mark: Mark) -> str:
         """Return the path of a mark."""

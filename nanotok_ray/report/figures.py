@@ -188,7 +188,8 @@ def _draw_bars(
     widths = [value or 0.0 for value in values]
     bars = axes.barh(at, widths, height=_BAR_INCHES * 0.88, color=color)
     labels = ["no tokens" if value is None else f"{value:.2f}" for value in values]
-    axes.bar_label(bars, labels, padding=3, fontsize=7.5)
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # no line crosses a label
+    axes.bar_label(bars, labels, padding=3, fontsize=7.5, bbox=behind)
     return bars
 
 

@@ -221,7 +221,7 @@ def _failed(journal: RunJournal, width: float, strip: tuple[float, float]) -> It
         yield box(
             (at - half, bottom),
             (at + half, top),
-            kind="x1",
+            kind="x2",
             title=(
                 f"failed attempt after {format_duration(at)}: {item.stage}, {name}{more}: "
                 f"{item.cause}: {item.text[:200]}"
@@ -240,7 +240,7 @@ def _failed_cells(
         yield box(
             (began, bottom),
             (ended - 0.1 * step, top),
-            kind=f"x1 v{-(-number * _LEVELS // limit)}",
+            kind=f"x2 v{-(-number * _LEVELS // limit)}",
             title=(
                 f"{number:,} failed attempts from {format_duration(began)} to "
                 f"{format_duration(ended)}"
@@ -268,8 +268,8 @@ def _legend(bars: Sequence[SliceBar], journal: RunJournal) -> dict[str, str]:
     kinds = {stage: stage_kind(stage) for stage in stages_of}
     if any(bar.slice_.error is not None for bar in bars):
         kinds["failed"] = "x1"
-    elif journal.failed_attempts:
-        kinds["failed attempt"] = "x1"
+    if journal.failed_attempts:
+        kinds["failed attempt"] = "x2"
     return kinds
 
 

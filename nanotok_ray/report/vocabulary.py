@@ -73,14 +73,13 @@ def _growth(report: TrainingReport) -> Iterator[Part]:
     left = first - np.concatenate([[0], np.cumsum(np.array(applied, dtype=np.float64))])
     per_token = {merge: start / left[merge] for merge in spread(len(applied), _POINTS)}
     rows = [row for row in report.curve if row.merges and row.tokens]
-    labeled = {row.merges for row in rows[-1:-4:-2]}
     dots = [
         dot(
             (row.merges, row.bytes_per_token or 0.0),
             kind="dot",
             title=f"{quantity(row.merges, 'merge')}: {row.bytes_per_token:.3f} bytes per token, "
             f"{row.tokens / report.weight_unit:,.0f} tokens",
-            label=f"{row.bytes_per_token:.2f}" if row.merges in labeled else "",
+            label=f"{row.bytes_per_token:.2f}",
         )
         for row in rows
     ]

@@ -71,7 +71,8 @@ def test_the_version_is_that_of_the_rust_workspace(project):
     assert "version" not in project
     assert project["dynamic"] == ["version"]
     assert nanotok_ray.__version__ == VERSION
-    assert nanotok_ray._core.__build__.split()[0] == VERSION
+    core = importlib.import_module("nanotok_ray._core")
+    assert core.__build__.split()[0] == VERSION
     assert cargo("fuzz")["package"]["version"] == VERSION
     done = subprocess.run(["make", "-s", "version"], cwd=ROOT, capture_output=True, check=True)
     assert done.stdout.decode() == f"{VERSION}\n"
@@ -167,7 +168,7 @@ def test_without_torch_the_error_names_what_to_install(monkeypatch):
         nanotok_ray.get_token_bytes()
 
 
-@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt"])
+@pytest.mark.parametrize("name", ["lock.txt", "runtime.txt", "cluster.txt", "site.txt"])
 def test_every_pin_has_a_hash(name):
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", text)

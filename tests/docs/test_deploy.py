@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from jsonschema import ValidationError
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 import nanotok_ray
 from nanotok_ray.cluster.metrics import METRICS
 from nanotok_ray.cluster.session import LOCAL_SETTINGS
 from nanotok_ray.recipe import load_recipe
+from tests.support.kuberay_schemas import closed, problems, schemas
 from tests.support.kubernetes_fields import METADATA, SPECS
 from tests.support.machine_speed import scaled
 
@@ -77,6 +79,49 @@ def test_every_field_is_known_and_has_its_type(name):
     document = documents(name)[-1]
     SPECS[document["apiVersion"], document["kind"]].model_validate(document["spec"])
     assert document.keys() == {"apiVersion", "kind", "metadata", "spec"}
+
+
+DEFINITION = """
+spec:
+  group: ray.io
+  names: {kind: RayJob}
+  versions:
+  - name: v1
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          metadata: {type: object}
+          spec:
+            type: object
+            properties:
+              cpus: {type: integer}
+              labels: {type: object, additionalProperties: {type: string}}
+"""
+
+
+def test_the_check_against_definitions_refuses_unknown_fields_and_wrong_types(tmp_path):
+    folder = tmp_path / "helm-chart/kuberay-operator/crds"
+    folder.mkdir(parents=True)
+    (folder / "ray.io_rayjobs.yaml").write_text(DEFINITION)
+    schema = schemas(tmp_path)["ray.io/v1", "RayJob"]
+    good = {"metadata": {"name": "any"}, "spec": {"cpus": 1, "labels": {"any": "text"}}}
+    assert problems(good, schema) == []
+    [problem] = problems({"spec": {"cpu": 1}}, schema)
+    assert problem.startswith("$.spec: ")
+    assert "'cpu'" in problem
+    assert problems({"spec": {"cpus": "1"}}, schema) == [
+        "$.spec.cpus: '1' is not of type 'integer'"
+    ]
+    assert closed([{"type": "string"}]) == [{"type": "string"}]
+
+
+@pytest.mark.parametrize("path", [AWS, GCP], ids=["aws", "gcp"])
+def test_rays_schema_refuses_a_misspelt_field(path):
+    config = prepare_config(yaml.safe_load(path.read_text()))
+    config["max_worker"] = config.pop("max_workers")
+    with pytest.raises(ValidationError, match="'max_worker' was unexpected"):
+        validate_config(config)
 
 
 def test_the_scheduled_runs_equal_the_single_run(job):

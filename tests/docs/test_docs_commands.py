@@ -30,15 +30,29 @@ from tests.support.doc_commands import (
     words_of,
 )
 
-PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md")
-HEADS = ("examples/*.py", "jobs/*.py", "jobs/recipes/*.toml", "deploy/*.toml", "deploy/Dockerfile")
+EXAMPLES = ("examples/*.md", "examples/*/*.md")
+API = ("docs/api/*.md",)
+PAGES = ("README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/*.md", *API, *EXAMPLES)
+HEADS = (
+    "examples/*.py",
+    "examples/*/recipe.toml",
+    "jobs/*.py",
+    "jobs/recipes/*.toml",
+    "deploy/*.toml",
+    "deploy/Dockerfile",
+)
 THEIRS = ("scripts.",)
 """Modules of nanochat that a page names."""
 
+WITH_OWN_RECIPES = ("CONTRIBUTING.md", "deploy/*.md", *EXAMPLES)
+"""Pages whose commands need no output to begin with."""
+
 RUN_PYTHON = (
     *("README.md", "docs/tutorial.md", "docs/tokenizers.md", "docs/superwords.md"),
-    "docs/datasets.md",
+    *("docs/datasets.md", "docs/columns.md"),
     "docs/from-*.md",
+    *API,
+    *EXAMPLES,
 )
 """Pages whose Python runs here. The Python of training.md, tokenization.md and sizing.md runs in
 their own tests; that of other pages is only compiled, since it needs packages or texts that are
@@ -79,6 +93,7 @@ FLAGS = {
     ("cargo", "run"): {"--release", "--manifest-path", "-p", "--example", "--"},
     ("mkdir", "-p"): {"-p"},
     ("chmod", "600"): set(),
+    ("hf", "download"): {"--repo-type", "--include", "--local-dir"},
 }
 """Programs of others, with known options."""
 FILES_AFTER = {"-f", "--from-file", "--requirement", "--manifest-path", "--working-dir"}
@@ -264,14 +279,16 @@ def test_the_install_page_lists_every_extra():
 
 
 @pytest.mark.parametrize("path", PAGE_PATHS, ids=name_of)
-def test_the_commands_of_a_page_run(path, place, capsys):
+def test_the_commands_of_a_page_run(path, place, capsys, monkeypatch):
     steps = steps_of(path.read_text("utf-8"))
+    if path in found(EXAMPLES):
+        monkeypatch.setenv("DATA", f"{place}/data")
     if not any(step.commands or step.language == "python" for step in steps):
         return
     own = recipe_of(steps)
     Path("recipe.toml").write_text(here(own, place), "utf-8")
     has_commands = any(step.commands for step in steps)
-    if own == RECIPE and has_commands and path not in found(["CONTRIBUTING.md", "deploy/*.md"]):
+    if own == RECIPE and has_commands and path not in found(WITH_OWN_RECIPES):
         assert main(["prepare", "recipe.toml"]) == 0
     names = {"__name__": "docs"}
     for step in steps:
@@ -347,4 +364,12 @@ def test_the_tests_of_the_guarantees_exist():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
+
+
+def test_the_site_lists_every_page():
+    listed = re.findall(
+        r"^ +- (?:\w+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+    others = {"CHANGELOG.md", "DESIGN.md", "SECURITY.md"}
+    assert sorted(listed) == sorted({*map(name_of, PAGE_PATHS)} | others)

@@ -75,11 +75,12 @@ def test_an_injected_script_would_not_run(browser, file):
     assert any("Content Security Policy" in line for line in complaints)
 
 
-@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("width", [360, 400, 768, 1280])
 @pytest.mark.parametrize(("which", "height"), [("file", 3000), ("documents", 0)])
 def test_a_page_fits_its_window(browser, request, which, height, width):
     fit = browser.fit(request.getfixturevalue(which).read_text(), width=width)
     assert fit["wide"] == []
+    assert fit["over"] == []
     assert fit["width"] == width
     assert fit["height"] > height
 

@@ -34,8 +34,17 @@ addEventListener("load", () => {{
     || scrolls(own.parentElement));
   const wide = [...inside.body.querySelectorAll("*")].filter((own) =>
     own.getBoundingClientRect().right > {width} + 0.5 && !scrolls(own) && !own.closest("svg"));
+  const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 1
+    || b.bottom <= a.top + 1;
+  const over = [".ys span", ".xs span", ".word"].flatMap((kind) =>
+    [...inside.querySelectorAll("figure")].flatMap((figure) => {{
+      const labels = [...figure.querySelectorAll(kind)];
+      return labels.filter((one, at) => labels.slice(0, at).some((other) =>
+        !apart(one.getBoundingClientRect(), other.getBoundingClientRect())));
+    }}));
   document.querySelector("pre").textContent = JSON.stringify({{
     width: root.scrollWidth, height: root.scrollHeight,
+    over: over.slice(0, 5).map((own) => own.outerHTML.slice(0, 200)),
     wide: wide.slice(0, 5).map((own) => own.outerHTML.slice(0, 200))}});
 }});
 </script>"""
@@ -73,7 +82,11 @@ class Browser:
         return np.rint(matplotlib.image.imread(target)[:, :, :3] * 255).astype(np.uint8)
 
     def fit(self, page: str, *, width: int) -> dict[str, object]:
-        """Lay a page out in a frame of a width; return its size, and overflowing elements."""
+        """Lay a page out in a frame of a width.
+
+        Returns:
+            Its size, elements that overflow, and labels of charts that cover another one.
+        """
         file = self.folder / "harness.html"
         file.write_text(HARNESS.format(width=width, page=html.escape(page)))
         dom, _ = self.dom(file)
