@@ -124,7 +124,7 @@ from nanotok_ray.formats.run_summary import (
     StageTime,
     VerifiedFiles,
 )
-from nanotok_ray.formats.settings import Gaps, ShardSettings, TemplateSettings
+from nanotok_ray.formats.settings import FimSettings, Gaps, ShardSettings, TemplateSettings
 from nanotok_ray.formats.shards_index import (
     MAX_SHARD_NUMBER,
     ROW,
@@ -201,6 +201,7 @@ __all__ = [
     "ExportSummary",
     "FailedRun",
     "FileRange",
+    "FimSettings",
     "FinishedRun",
     "Flow",
     "Gaps",

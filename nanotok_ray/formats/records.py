@@ -82,6 +82,8 @@ class Totals:
     """Rows of damaged row groups, each of which is quarantined as one tail."""
     unused_text: Numbers = omitted(factory=dict)
     """Values of keys that hold text and are not rendered, by key."""
+    fim: Numbers = omitted(factory=dict)
+    """Text documents that were rearranged for filling in the middle, by form: psm and spm."""
     dropped: Numbers = omitted(factory=dict)
     """Rows of which the function of the source made no document, by reason; and documents that are
     left out because an earlier one is equal, as `duplicate`.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from nanotok_ray.formats.codec import Number, Sha256, omitted
 
@@ -36,6 +36,22 @@ class TemplateSettings:
     """The version of the rules by which templates are rendered and turns are located."""
 
 
+Rate = Annotated[float, lambda rate: 0 <= rate <= 1]
+"""A number from 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FimSettings:
+    """How text documents are rearranged for filling in the middle."""
+
+    rate: Rate
+    """The share of the documents that are rearranged."""
+    spm_rate: Rate
+    """The share of these that are written as suffix, prefix, middle."""
+    tokens: tuple[str, str, str]
+    """The special tokens of the prefix, the middle and the suffix."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShardSettings:
     """Everything that a shard depends on besides its slice."""
@@ -67,5 +83,7 @@ class ShardSettings:
     """The rule for names of special tokens in a text document, or in the messages of a conversation
     that a chat template renders: `text`, `RECOGNIZE` or, for conversations, `REFUSE`.
     """
+    fim: FimSettings | None = omitted(None)
+    """How the text documents of train are rearranged; None: they are not."""
     template: TemplateSettings | None = omitted(None)
     """The chat template of conversations; None: they are rendered as nanochat does."""

@@ -273,6 +273,9 @@ def _remarks(summary: Summary) -> Iterator[str]:
         rows = quantity(sum(corpus.dropped.values()), "row")
         reasons = few([f"{number:,}: {why}" for why, number in corpus.dropped.items()])
         yield f"dropped     {rows} ({reasons})"
+    if rearranged := sum(corpus.fim.values()):
+        forms = " and ".join(f"{number:,} {form}" for form, number in corpus.fim.items())
+        yield f"rearranged  {quantity(rearranged, 'document')} to fill in the middle, {forms}"
     if corpus.unused_text:
         yield f"unused      {_unused_sentence(corpus.unused_text)}"
     yield from _composed_lines(corpus)

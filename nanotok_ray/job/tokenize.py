@@ -9,6 +9,7 @@ from nanotok_ray.exports import SamePass
 from nanotok_ray.formats import (
     RECOGNIZE,
     TOKENIZER_FOLDER,
+    FimSettings,
     OutputFacts,
     ShardRecord,
     ShardSettings,
@@ -28,12 +29,14 @@ from nanotok_ray.job.work import (
     tokenized_record,
 )
 from nanotok_ray.recipe import (
+    FIM_TOKENS,
     GROUNDING,
     IMAGE_TOKENS,
     SPECIAL_TOKENS,
     LimitsRecipe,
     Recipe,
     SourceRecipe,
+    fim_tokens_of,
     image_token_of,
 )
 from nanotok_ray.shards import (
@@ -54,7 +57,7 @@ from nanotok_ray.shards.check import check_slice, record_problems, work_of
 from nanotok_ray.sources import Plan, Slice
 from nanotok_ray.storage import Folder
 from nanotok_ray.tokenizer import FileModel, Tokenizer, template_settings
-from nanotok_ray.units import quantity
+from nanotok_ray.units import few, quantity
 
 _MAX_CHECKED = 4
 """Slices whose sample is encoded again by the installed version of a library."""
@@ -101,6 +104,7 @@ def shard_settings(recipe: Recipe, source: SourceRecipe, tokenizer: Tokenizer) -
         grounding=_grounding(source, known),
         train_prompt=source.train_prompt,
         special_text=_special_text(source, template),
+        fim=_fim(source, known),
         template=template,
     )
 
@@ -170,6 +174,7 @@ def _check_source(
 ) -> None:
     if source.kind == "text":
         _check_around(source, known, around)
+        _fim(source, known)
         return
     is_vision = source.kind == "vision"
     has_turns = not is_vision or source.dialect == "messages"
@@ -177,6 +182,32 @@ def _check_source(
     if is_vision:
         _image_token(source, known)
         _grounding(source, known)
+
+
+def _fim(source: SourceRecipe, known: Collection[str]) -> FimSettings | None:
+    """Return how the documents of a source are rearranged, or None if they are not."""
+    if not source.fim_rate:
+        return None
+    tokens = source.fim_tokens or fim_tokens_of(known)
+    key = f"source.{source.name}.fim_tokens"
+    has = f"the special tokens of the tokenizer, {few([*known])}"
+    if tokens is None:
+        raise RecipeError(
+            f"source.{source.name}.fim_rate = {source.fim_rate} needs special tokens of prefix, "
+            f"middle and suffix, such as {FIM_TOKENS[0][0]}, and none are known among {has}; name "
+            f"three of these as {key}, or add the line `extend = {json.dumps(FIM_TOKENS[0])}` "
+            "under [tokenizer]"
+        )
+    missing = [name for name in tokens if name not in known]
+    if missing:
+        raise RecipeError(
+            f"{key} has {missing[0]!r}, which is not among {has}; name three of these, or add the "
+            f"line `extend = {json.dumps(missing)}` under [tokenizer]"
+        )
+    prefix, middle, suffix = tokens
+    return FimSettings(
+        rate=source.fim_rate, spm_rate=source.fim_spm_rate, tokens=(prefix, middle, suffix)
+    )
 
 
 def _check_around(

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from nanotok_ray.recipe.source import SourceRecipe
     from nanotok_ray.recipe.special_tokens import (
         AUTO,
+        FIM_TOKENS,
         GROUNDING,
         IMAGE_TOKENS,
         NANOCHAT,
         PRESETS,
         SPECIAL_TOKENS,
         Preset,
+        fim_tokens_of,
         image_token_of,
     )
     from nanotok_ray.recipe.text import names_hub_model, parse_size
@@ -44,13 +46,15 @@ else:
             "parse": "build_recipe load_recipe parse_recipe",
             "source": "SourceRecipe",
             "special_tokens": (
-                "AUTO GROUNDING IMAGE_TOKENS NANOCHAT PRESETS Preset SPECIAL_TOKENS image_token_of"
+                "AUTO FIM_TOKENS GROUNDING IMAGE_TOKENS NANOCHAT PRESETS Preset SPECIAL_TOKENS "
+                "fim_tokens_of image_token_of"
             ),
         },
     )
 
 __all__ = [
     "AUTO",
+    "FIM_TOKENS",
     "GROUNDING",
     "IMAGE_TOKENS",
     "MAX_DOCUMENT_BYTES",
@@ -65,6 +69,7 @@ __all__ = [
     "SourceRecipe",
     "TokenizerRecipe",
     "build_recipe",
+    "fim_tokens_of",
     "image_token_of",
     "load_recipe",
     "names_hub_model",

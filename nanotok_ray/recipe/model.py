@@ -37,6 +37,7 @@ from nanotok_ray.recipe.table import (
     Texts,
     TokenizerPath,
     between,
+    is_share,
     must,
     not_empty,
     outside,
@@ -142,10 +143,6 @@ _knows_length = must(
     lambda too_long, values: too_long == "keep" or values.get("max_tokens", 0) is not None,
     " = {value!r}, but limits.max_tokens is not set; set it, for example max_tokens = 2048, or "
     "remove too_long",
-)
-_share = must(
-    lambda share, _: 0 <= share <= 1,
-    " = {value} is not a share; use a number from 0 to 1, such as 0.001",
 )
 _in_a_task = must(
     lambda value, values: value == 1 or values.get("memory", 0) is not None,
@@ -334,7 +331,7 @@ class LimitsRecipe(Table):
     """Documents with more bytes are quarantined; for JSON lines, the limit applies to the line. A
     worker needs 1 GB and four times its largest document.
     """
-    max_quarantined_share: Annotated[Number, _share] = 0.001
+    max_quarantined_share: Annotated[Number, is_share] = 0.001
     """The job fails if a larger share of the documents is quarantined."""
     max_quarantined: OrNone[_CountFrom0] = None
     """The job fails if more documents are quarantined; None: only the share is limited."""

@@ -14,10 +14,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from nanotok_ray.dialects import DIALECTS
 from nanotok_ray.errors import RecipeError
 from nanotok_ray.recipe.problems import NAME_OF_SOURCE, no_choice
-from nanotok_ray.recipe.special_tokens import AUTO, SPECIAL_TOKENS
+from nanotok_ray.recipe.special_tokens import AUTO, FIM_TOKENS, SPECIAL_TOKENS
 from nanotok_ray.recipe.table import (
     FROM_TOML,
     Flag,
+    Number,
     OrNone,
     Path,
     Paths,
@@ -26,9 +27,11 @@ from nanotok_ray.recipe.table import (
     Text,
     Texts,
     between,
+    is_share,
     must,
     not_empty,
     one_of,
+    repeated,
     rule,
 )
 from nanotok_ray.recipe.text import absolute_path
@@ -164,6 +167,35 @@ def _with_transform(default: object) -> AfterValidator:
     return must(
         lambda value, values: values.get("transform", "unknown") is not None or value == default,
         " = {value!r} is for a function, and the source has none; set transform, or remove it",
+    )
+
+
+def _with_fim(default: object) -> AfterValidator:
+    return must(
+        lambda value, values: values.get("fim_rate", 0) is not None or value == default,
+        " = {value!r} is for filling in the middle, and the source has no fim_rate; set fim_rate, "
+        "or remove it",
+    )
+
+
+_of_texts = must(
+    lambda rate, values: rate is None or values.get("kind", "text") == "text",
+    " = {value!r} is for texts, not for a {kind} source; remove it",
+)
+_of_train = must(
+    lambda rate, values: rate is None or values.get("split") != "val",
+    " = {value!r}, but split = 'val', and documents for validation are not rearranged; remove one "
+    "of them",
+)
+
+
+@rule
+def _three_tokens(names: tuple[str, ...], _: _Values) -> str | None:
+    if len(names) == len(FIM_TOKENS[0]):
+        return repeated(names)
+    return (
+        f" = {list(names)}; name the special tokens of the prefix, the middle and the suffix, such "
+        f"as {json.dumps(FIM_TOKENS[0])}"
     )
 
 
@@ -322,6 +354,17 @@ class SourceRecipe(Table):
     """Whether a document is left out if an earlier one of the sources with the same value is equal:
     `exact`, or `exact-normalized`, which compares NFC in lower case with single spaces. None:
     duplicates are kept.
+    """
+    fim_rate: OrNone[Annotated[Number, is_share, _of_texts, _of_train]] = None
+    """The share of the train documents that are rearranged for filling in the middle; None: none.
+    """
+    fim_spm_rate: Annotated[Number, is_share, _with_fim(0.5)] = 0.5
+    """The share of the rearranged documents that are written as suffix, prefix, middle; the others
+    are written as prefix, suffix, middle.
+    """
+    fim_tokens: OrNone[Annotated[Texts, _three_tokens, _with_fim(None)]] = None
+    """The special tokens of the prefix, the middle and the suffix; None: those of `FIM_TOKENS` that
+    the tokenizer has.
     """
     prepend: Annotated[Texts, _not_rendered] = Field(
         default_factory=lambda values: SPECIAL_TOKENS[:1] if _is_text(values) else ()

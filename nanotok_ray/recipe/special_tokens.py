@@ -28,6 +28,18 @@ AUTO: Final = "auto"
 GROUNDING: Final = ("<|grounding|>", "<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>")
 """Tokens for positions in an image: the task, start and end of a name, start and end of a box."""
 
+FIM_TOKENS: Final = (
+    ("<fim_prefix>", "<fim_middle>", "<fim_suffix>"),
+    ("<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"),
+    ("<fim-prefix>", "<fim-middle>", "<fim-suffix>"),
+    ("<\uff5cfim\u2581begin\uff5c>", "<\uff5cfim\u2581end\uff5c>", "<\uff5cfim\u2581hole\uff5c>"),
+    ("\u2581<PRE>", "\u2581<MID>", "\u2581<SUF>"),
+)
+"""Tokens of the prefix, the middle and the suffix for filling in the middle: of StarCoder; of Qwen,
+CodeGemma and cl100k; of SantaCoder; of DeepSeek; of Code Llama. The first that a tokenizer has are
+used, unless others are named.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -62,6 +74,15 @@ def image_token_of(special_tokens: Container[str]) -> str | None:
     '<|image|>'
     """
     return next((name for name in IMAGE_TOKENS if name in special_tokens), None)
+
+
+def fim_tokens_of(special_tokens: Container[str]) -> tuple[str, str, str] | None:
+    """Return the tokens of prefix, middle and suffix, or None if there are none.
+
+    >>> fim_tokens_of(["<fim_prefix>", "<fim_middle>", "<fim_suffix>", "<fim_pad>"])
+    ('<fim_prefix>', '<fim_middle>', '<fim_suffix>')
+    """
+    return next((names for names in FIM_TOKENS if all(n in special_tokens for n in names)), None)
 
 
 _PREFIX = "preset:"

@@ -136,6 +136,12 @@ def between(minimum: int, maximum: int) -> AfterValidator:
     return rule(lambda value, _: outside(value, minimum=minimum, maximum=maximum))
 
 
+is_share = must(
+    lambda share, _: 0 <= share <= 1,
+    " = {value} is not a share; use a number from 0 to 1, such as 0.001",
+)
+
+
 def one_of(choices: Collection[str]) -> AfterValidator:
     """Return a validator that refuses texts that are not among the choices."""
     return rule(lambda value, _: no_choice(value, choices))

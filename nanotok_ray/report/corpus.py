@@ -107,6 +107,28 @@ def _first_rows(title: str, rows: list[Row], *, note: str) -> Iterator[Part]:
         yield Part(title=title, rows=rows[:_MAX_KEYS], texts=2, note=f"{note}{more}.")
 
 
+def rearranged(facts: Facts) -> Iterator[Part]:
+    """Yield the table of documents that were rearranged for filling in the middle, if any."""
+    rows: list[Row] = [
+        {
+            "source": name,
+            "form": form,
+            "documents": number,
+            "share": format_share(number, totals.documents.out),
+        }
+        for name, totals in facts.sources.items()
+        for form, number in totals.fim.items()
+    ]
+    if rows:
+        yield Part(
+            title="Documents rearranged to fill in the middle, by source and form",
+            rows=rows,
+            texts=2,
+            note="psm: prefix, suffix, middle; spm: suffix, prefix, middle. The share is of the "
+            "written documents.",
+        )
+
+
 def _per_token(totals: Totals) -> float:
     return totals.text_bytes / totals.tokens if totals.tokens else 0.0
 

@@ -11,7 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from nanotok_ray.formats import REPORT_PAGE_NAME
-from nanotok_ray.report.corpus import document_lengths, dropped, sources, unused_text
+from nanotok_ray.report.corpus import (
+    document_lengths,
+    dropped,
+    rearranged,
+    sources,
+    unused_text,
+)
 from nanotok_ray.report.document import (
     Document,
     Totals,
@@ -45,7 +51,7 @@ class _Section:
 
 _SECTIONS: Final[tuple[tuple[str, str, tuple[_Parts, ...]], ...]] = (
     ("run", "Stages", (stages, timeline, stragglers)),
-    ("sources", "Sources", (sources, dropped, unused_text)),
+    ("sources", "Sources", (sources, rearranged, dropped, unused_text)),
     ("vocabulary", "Vocabulary", (vocabulary,)),
     ("lengths", "Lengths", (document_lengths, token_lengths)),
     ("quarantine", "Quarantine", (quarantined,)),

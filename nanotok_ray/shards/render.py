@@ -23,6 +23,7 @@ from nanotok_ray.formats import (
     Ids,
     ShardSettings,
 )
+from nanotok_ray.shards.fim import Arrangement, choose
 from nanotok_ray.shards.settings import dialect_of
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.shards.writer import RenderedDocuments
@@ -175,6 +176,8 @@ class Account:
     images: int = 0
     roles: dict[str, int] = field(default_factory=dict)
     """Tokens of each role, of conversations and vision documents."""
+    fim: dict[str, int] = field(default_factory=dict)
+    """Texts that were rearranged for filling in the middle, by form."""
     special_tokens: dict[str, int] = field(default_factory=dict)
     """The number of times that each special token was written."""
     unused_text: dict[str, int] = field(default_factory=dict)
@@ -258,8 +261,14 @@ class Renderer:
         encode = partial(self.tokenizer.encode_documents, gaps=self.settings.gaps)
         if self._recognizes:
             encode = partial(self.tokenizer.encode_recognized)
-        ids, offsets = encode(documents, before=before, after=after)
-        return DocumentBatch(ids=ids, positions=offsets)
+        fim = self.settings.fim
+        if fim is None:
+            ids, offsets = encode(documents, before=before, after=after)
+            return DocumentBatch(ids=ids, positions=offsets)
+        tokens = [self.tokenizer.encode_special(name) for name in fim.tokens]
+        arrangement = Arrangement(documents, fim)
+        parts = encode(arrangement.parts)
+        return arrangement.joined(*parts, tokens=tokens, before=before, after=after)
 
     def _conversations(self, piece: int, batch: Batch) -> RenderedDocuments | None:
         rendered = self._batch_renderer(piece).render(batch.documents)
@@ -319,6 +328,10 @@ class Renderer:
 
     def _account_texts(self, documents: Documents, encoded: DocumentBatch) -> None:
         self.account.text_bytes += documents.num_bytes
+        fim = self.settings.fim
+        forms = {} if fim is None else choose(documents, fim).forms
+        for form, count in forms.items():
+            self.account.fim[form] = self.account.fim.get(form, 0) + count
         if self._recognizes:
             self._account_special(encoded.ids)
             return
@@ -327,6 +340,8 @@ class Renderer:
         )
         for name in (*self.settings.prepend, *self.settings.append):
             self.account.add_special(name, len(documents))
+        for name in () if fim is None else fim.tokens:
+            self.account.add_special(name, sum(forms.values()))
 
 
 def _rendered(

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nanotok_ray.dialects import Dialect
@@ -32,10 +32,15 @@ def dialect_of(
     )
 
 
+def settings_of(slice_: Slice, settings: ShardSettings) -> ShardSettings:
+    """Return the settings of a source for one slice: documents of val are not rearranged."""
+    return settings if slice_.split == "train" else replace(settings, fim=None)
+
+
 def shard_key(slice_: Slice, settings: ShardSettings) -> str:
-    """Return the key of the shards of a slice."""
+    """Return the key of the shards of a slice, given the settings of its source."""
     ids = {} if slice_.id_column is None else {"id_column": slice_.id_column}
-    values = {**to_values(settings), **ids, "format": SHARD_FORMAT}
+    values = {**to_values(settings_of(slice_, settings)), **ids, "format": SHARD_FORMAT}
     return key_of({"slice": slice_.key, "shards": values})
 
 

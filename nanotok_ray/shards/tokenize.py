@@ -21,7 +21,13 @@ from nanotok_ray.formats import (
 )
 from nanotok_ray.shards.check import SampleCheck
 from nanotok_ray.shards.render import Account, Renderer
-from nanotok_ray.shards.settings import CheckedCount, quarantine_name, shard_key, shard_name
+from nanotok_ray.shards.settings import (
+    CheckedCount,
+    quarantine_name,
+    settings_of,
+    shard_key,
+    shard_name,
+)
 from nanotok_ray.shards.writer import ShardFiles, ShardWriter
 from nanotok_ray.sources import (
     Batch,
@@ -92,7 +98,7 @@ class _Writing:
     def __init__(
         self, slice_: Slice, settings: ShardSettings, *, tokenizer: Tokenizer, out: Folder
     ) -> None:
-        key = shard_key(slice_, settings)
+        key, settings = shard_key(slice_, settings), settings_of(slice_, settings)
         self.reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
         self._renderer = Renderer(settings=settings, tokenizer=tokenizer, reading=self.reading)
         self._engine = tokenizer.engine_version

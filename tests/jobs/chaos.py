@@ -1,7 +1,7 @@
 """Run whole jobs while processes die at random moments, from recorded seeds.
 
     python -m tests.jobs.chaos [--rounds N] [--seed S] [--kind KIND] [--log FILE]
-        [--tokenizer LINES] [--source LINES]
+        [--tokenizer LINES] [--source LINES] [--texts LINES]
 
 A round is a job (count, learn, tokenize texts and chats), its disturbances, and one more
 submission; then every byte of the output must equal that of an undisturbed job. A line is printed
@@ -43,9 +43,12 @@ def main() -> int:
     parser.add_argument("--log", type=Path, default=default, help=f"default: {default}")
     parser.add_argument("--tokenizer", help="lines of its table in the recipe, with \\n between")
     parser.add_argument("--source", help="further lines of each source, with \\n between")
+    parser.add_argument("--texts", help="further lines of the source of texts, likewise")
     options = parser.parse_args()
     if options.source is not None:
         chaos_cluster.Job.source = options.source.replace("\\n", "\n")
+    if options.texts is not None:
+        chaos_cluster.Job.texts = options.texts.replace("\\n", "\n")
     if options.tokenizer is not None:
         chaos_cluster.Job.tokenizer = options.tokenizer.replace("\\n", "\n")
     is_equal = True

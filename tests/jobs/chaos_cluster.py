@@ -109,6 +109,8 @@ class Job:
     """The lines of the recipe's table `tokenizer`."""
     source = ""
     """Further lines of each source."""
+    texts = ""
+    """Further lines of the source of texts."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.out, self.work = root / name, root / f"{name}-work"
@@ -116,6 +118,7 @@ class Job:
         text = RECIPE.format(root=root / "in", out=self.out)
         text = text.replace("vocab_size = 350", self.tokenizer)
         text = text.replace("\npaths = ", f"\n{self.source}\npaths = ")
+        text = text.replace('kind = "text"\n', f'kind = "text"\n{self.texts}\n')
         (root / "edits.py").write_text(EDITS)
         self.recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
 

@@ -52,6 +52,9 @@ CHANGES = {
     "source.depends": ['source.code.depends=["words.txt"]'],
     "source.version": ['source.code.version="2"'],
     "source.dedup": ["source.web.dedup=exact"],
+    "source.fim_rate": ["source.web.fim_rate=0.5"],
+    "source.fim_spm_rate": ["source.web.fim_spm_rate=0.25"],
+    "source.fim_tokens": ['source.web.fim_tokens=["<pre>", "<mid>", "<suf>"]'],
     "source.append": ['source.web.append=["<|bos|>"]'],
     "source.special_text": ['source.web.special_text="recognise"'],
     "source.dialect": ["source.chats.dialect=customjson"],
@@ -87,6 +90,8 @@ BEFORE = {
     "source.columns": ["source.code.transform=/data/edits.py:same"],
     "source.depends": ["source.code.transform=/data/edits.py:same"],
     "source.version": ["source.code.transform=copy:copy", 'source.code.version="1"'],
+    "source.fim_spm_rate": ["source.web.fim_rate=0.5"],
+    "source.fim_tokens": ["source.web.fim_rate=0.5"],
 }
 """Values of other keys, without which a key cannot be changed."""
 ANOTHER_PLACE_OR_TOKENIZER = {
@@ -115,7 +120,7 @@ def keys_of(tmp_path_factory):
     (root / "data/edits.py").write_text("def same(batch):\n    return batch\n")
     (root / "data/words.txt").write_text("a word\n")
     tokenizer = Tokenizer.train_from_iterator(
-        ["a text"], 300, special_tokens=[*SPECIAL_TOKENS, "<image>", "<|image|>", *GROUNDING]
+        ["a text"], 300, special_tokens=[*SPECIAL_TOKENS, "<image>", "<|image|>", *GROUNDING, *FIM]
     )
 
     def keys(*overrides):
@@ -135,6 +140,7 @@ def keys_of(tmp_path_factory):
     return keys
 
 
+FIM = ("<pre>", "<mid>", "<suf>", "<fim_prefix>", "<fim_middle>", "<fim_suffix>")
 GROUNDING = ("<|grounding|>", "<|ref|>", "<|/ref|>", "<|det|>", "<|/det|>")
 
 

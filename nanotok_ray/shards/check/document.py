@@ -9,6 +9,7 @@ not decode to them, and are compared only with those of the library.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from nanotok_ray.dialects import MALFORMED, Dialect, reason_of
 from nanotok_ray.documents import Documents, offsets_of, to_utf8
 from nanotok_ray.formats import RECOGNIZE, DocumentBatch, Ids, Mask, ShardSettings
 from nanotok_ray.shards.check.cross_check import CrossCheck, NoCrossCheckError, cross_check_of
+from nanotok_ray.shards.check.fim import OTHER_PARTS, PARTS, ExpectedPart, FimCheck, divided
 from nanotok_ray.shards.settings import CheckedCount, dialect_of
 from nanotok_ray.tokenizer import FileModel, Tokenizer, char_offsets
 
@@ -69,6 +71,10 @@ class CheckTables:
         spelling = self.spelling.__getitem__
         return b"".join(b"".join(map(spelling, block.tolist())) for block in _blocks(ids))
 
+    def token_at(self, ids: Ids, position: int) -> int | None:
+        """Return the index of the token that begins at a byte, len(ids) at the end, or None."""
+        return _token_at(self.lengths, ids, position)
+
     def size(self, ids: Ids) -> int:
         """Return the number of bytes of ids."""
         return sum(int(self.lengths[block].sum()) for block in _blocks(ids))
@@ -118,6 +124,7 @@ class DocumentCheck:
         self._tables = check_tables(tokenizer, recognize=self._recognizes)
         self._before = tuple(map(tokenizer.encode_special, settings.prepend))
         self._after = tuple(map(tokenizer.encode_special, settings.append))
+        self._fim = None if settings.fim is None else FimCheck(settings.fim, tokenizer)
         self._template_checks: dict[Dialect, TemplateCheck] = {}
         self._cut_at = settings.max_tokens if settings.too_long == "cut" else None
 
@@ -165,6 +172,11 @@ class DocumentCheck:
         size = len(self._before) + len(self._after)
         if (lengths < size).any():
             return np.flatnonzero(lengths < size)
+        if self._fim is not None and self._tables.is_lossless:
+            documents, elsewhere = self._in_order(texts, documents)
+            if len(elsewhere):
+                return elsewhere
+            ids, lengths, positions = documents.ids, documents.lengths, documents.positions
         wrong, is_text = self._surrounded(ids, positions[:-1], positions[1:])
         inner = ids[is_text] if size else ids
         bounds = offsets_of(lengths - size)
@@ -204,11 +216,55 @@ class DocumentCheck:
     def _is_encoded(self, text: bytes, ids: Ids) -> bool:
         """Return whether ids are those of the library, or whether it cannot say."""
         try:
-            expected = self._tables.cross_check.ids(text.decode(errors="replace"))
+            expected = self._library_ids(np.frombuffer(text, dtype=np.uint8))
         except NoCrossCheckError as reason:
             self.count.not_encoded_again[str(reason)] += 1
             return True
         return np.array_equal(expected, ids)
+
+    def _library_ids(self, text: npt.NDArray[np.uint8]) -> list[int]:
+        """Return the library's ids of a text, which is rearranged if the settings say so.
+
+        Raises:
+            NoCrossCheckError: The library cannot encode the text.
+        """
+        parts = self._fim_parts(text) or [ExpectedPart((), 0, text)]
+        ids: list[int] = []
+        for part in parts:
+            ids += part.tokens
+            ids += self._tables.cross_check.ids(part.text.tobytes().decode(errors="replace"))
+        return ids
+
+    def _fim_parts(self, text: npt.NDArray[np.uint8]) -> list[ExpectedPart] | None:
+        """Return the parts of a text that is rearranged, or None for another one."""
+        return None if self._fim is None else self._fim.parts(text)
+
+    def _in_order(
+        self, texts: Documents, documents: DocumentBatch
+    ) -> tuple[DocumentBatch, npt.NDArray[np.int64]]:
+        """Return documents with the ids of rearranged ones in the order of their texts.
+
+        The result has no special tokens of prefix, middle and suffix. Also return the indexes of
+        the documents that have them at other places.
+        """
+        first, last = len(self._before), len(self._after)
+        rows: list[npt.NDArray[Any]] = [documents.ids[:0]]
+        lengths, wrong = documents.lengths, []
+        for number, (ids, _) in enumerate(documents.documents()):
+            text = texts.data[texts.offsets[number] : texts.offsets[number + 1]]
+            if (parts := self._fim_parts(text)) is None:
+                rows.append(ids)
+                continue
+            end = len(ids) - last
+            found = divided(ids[first:end], parts, self._tables.token_at)
+            if found is None:
+                wrong.append(number)
+                continue
+            by_number = {part.number: own for part, own in zip(parts, found, strict=True)}
+            rows += [ids[:first], *(by_number[each] for each in range(len(parts))), ids[end:]]
+            lengths[number] -= sum(len(part.tokens) for part in parts)
+        ordered = DocumentBatch(ids=np.concatenate(rows), positions=offsets_of(lengths))
+        return ordered, np.array(wrong, dtype=np.int64)
 
     def _surrounded(
         self, ids: Ids, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
@@ -230,11 +286,42 @@ class DocumentCheck:
         ) != self._before + self._after or end < first:
             prepended, appended = list(self.settings.prepend), list(self.settings.append)
             return f"its ids are not within {prepended} and {appended}"
-        text_ids = ids[first:end]
+        text_ids, parts = ids[first:end], self._fim_parts(document)
+        if parts is None:
+            return self._part_problem(document, text_ids)
+        if self._needs_library:
+            return self._library_problem(document, text_ids)
+        return self._parts_problem(parts, text_ids)
+
+    def _parts_problem(self, parts: Sequence[ExpectedPart], ids: Ids) -> str | None:
+        """Compare each part of a rearranged document with its ids."""
+        found = divided(ids, parts, self._tables.token_at)
+        if found is None:
+            return OTHER_PARTS
+        unchecked: NoCrossCheckError | None = None
+        for part, part_ids in zip(parts, found, strict=True):
+            try:
+                problem = self._part_problem(part.text, part_ids)
+            except NoCrossCheckError as reason:  # of the others too, after they were decoded
+                unchecked = reason
+                continue
+            if problem is not None:
+                return f"its {PARTS[part.number]}: {problem}"
+        if unchecked is not None:
+            raise unchecked
+        return None
+
+    @property
+    def _needs_library(self) -> bool:
+        """Whether ids can be compared only with those of the library of the tokenizer."""
+        return not self._tables.is_lossless or self._tables.splitter is None
+
+    def _part_problem(self, document: npt.NDArray[np.uint8], text_ids: Ids) -> str | None:
+        """Compare ids without special tokens around them with a text or a part of one."""
         special = text_ids[self._is_special(text_ids)]
         if len(special) and not self._recognizes:
             return f"its ids hold {int(special.max())}, which is not an id of text"
-        if not self._tables.is_lossless or self._tables.splitter is None:
+        if self._needs_library:
             return self._library_problem(document, text_ids)
         num_bytes = self._tables.size(text_ids)
         if num_bytes != len(document):
@@ -245,8 +332,7 @@ class DocumentCheck:
         """Compare ids that do not decode to the text with those of the library."""
         if len(document) > MAX_CONVERSATION:
             raise NoCrossCheckError(LONG_DOCUMENT)
-        expected = self._tables.cross_check.ids(document.tobytes().decode(errors="replace"))
-        if expected == text_ids.tolist():
+        if self._library_ids(document) == text_ids.tolist():
             return None
         return f"{self._tables.cross_check.name} gives other ids"
 
@@ -261,9 +347,7 @@ class DocumentCheck:
         start, stop = int(edges[0]), int(edges[-1])
         if start == stop and len(document):
             return self._middle_problem(document, text_ids)
-        first, last = (
-            _token_at(self._tables.lengths, text_ids, position) for position in (start, stop)
-        )
+        first, last = (self._tables.token_at(text_ids, position) for position in (start, stop))
         if first is None or last is None:
             return f"a token crosses the border of a span, at byte {start} or {stop}"
         piece, ids = document[start:stop].tobytes(), text_ids[first:last]

@@ -91,6 +91,15 @@ def unused_problems(record: ShardRecord, unused: Mapping[str, int]) -> Iterator[
             )
 
 
+def fim_problems(record: ShardRecord, fim: Mapping[str, int]) -> Iterator[str]:
+    """Compare the numbers of rearranged documents with a record."""
+    if dict(record.fim) != dict(fim):
+        yield (
+            f"record {record.key[:16]}: {dict(fim)} of its documents are rearranged for filling in "
+            f"the middle, it says {dict(record.fim)}"
+        )
+
+
 def quarantine_problems(
     folder: Folder, record: ShardRecord, quarantined: Quarantined
 ) -> Iterator[str]:
@@ -128,6 +137,8 @@ def _byte_sums(record: ShardRecord, prefix: str) -> Iterator[str]:
             f"{prefix}: {num_bytes.in_} bytes of documents in, {num_bytes.out} out, "
             f"{num_bytes.quarantined} quarantined"
         )
+    if (rearranged := sum(record.fim.values())) > record.documents.out:
+        yield f"{prefix}: {rearranged} documents rearranged of {record.documents.out}"
     sum_of_shards = sum(shard.bytes for shard in record.shards)
     if sum_of_shards != num_bytes.out:
         yield (

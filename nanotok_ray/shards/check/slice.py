@@ -4,6 +4,7 @@ The driver has checked the record itself (`record.py`); this module reads its fi
 its documents with their sources to the requested depth.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -18,12 +19,18 @@ from nanotok_ray.errors import CorruptOutputError, NanotokError, SourceError, Tr
 from nanotok_ray.formats import TOKENIZER_FOLDER, DocumentBatch, ShardRecord, load, sha256_of
 from nanotok_ray.shards.check.document import OTHER_TEXT, DocumentCheck, unequal
 from nanotok_ray.shards.check.files import check_files
-from nanotok_ray.shards.check.record import account_problems, quarantine_problems, unused_problems
+from nanotok_ray.shards.check.record import (
+    account_problems,
+    fim_problems,
+    quarantine_problems,
+    unused_problems,
+)
 from nanotok_ray.shards.check.sample import choose_documents
 from nanotok_ray.shards.check.written import Run, WrittenDocuments, source_range
+from nanotok_ray.shards.fim import choose
 from nanotok_ray.shards.records import ExpectedSlice, Record
 from nanotok_ray.shards.render import Renderer
-from nanotok_ray.shards.settings import Vocabulary, dialect_of
+from nanotok_ray.shards.settings import Vocabulary, dialect_of, settings_of
 from nanotok_ray.shards.unused import count_unused
 from nanotok_ray.sources import SKIPPED, Batch, Piece, Slice, SliceReading
 from nanotok_ray.storage import Folder
@@ -111,7 +118,7 @@ def check_slice(work: SliceWork) -> SliceCheck:
     problems = check_files(folder, record, work.vocabulary)
     if problems or work.depth is None:
         return SliceCheck(problems=tuple(problems[:MAX_PROBLEMS]))
-    settings = work.expected.settings
+    settings = settings_of(work.slice, work.expected.settings)
     tokenizer = expected_tokenizer(folder.inside(TOKENIZER_FOLDER), settings.tokenizer_sha256)
     return compare_documents(
         folder,
@@ -208,6 +215,7 @@ def compare_documents(
         problems += quarantine_problems(folder, record, reading.quarantined)
         if not comparison.problems:
             problems += unused_problems(record, comparison.unused)
+            problems += fim_problems(record, comparison.fim)
     return comparison.result(problems, source_bytes=reading.bytes_in)
 
 
@@ -239,6 +247,8 @@ class _Comparison:
     """Number of the other problems."""
     unused: dict[str, int] = field(default_factory=dict)
     """Text of the compared documents that is not rendered, by key."""
+    fim: Counter[str] = field(default_factory=Counter)
+    """The compared documents that were rearranged, by form."""
 
     def compare_all(self, folder: Folder, record: ShardRecord) -> None:
         """Read the source and the shards, and compare their documents."""
@@ -307,7 +317,10 @@ class _Comparison:
         numbers = self._chosen_of(written)
         wrong = numbers[:0]
         if self.is_full and dialect is None:
-            wrong = self.check.differing_texts(documents.take(at), written)
+            texts = documents.take(at)
+            if (fim := self.check.settings.fim) is not None:
+                self.fim.update(choose(texts, fim).forms)
+            wrong = self.check.differing_texts(texts, written)
             numbers = np.union1d(numbers, wrong)
         elif self.is_full:
             numbers = np.arange(len(written))
