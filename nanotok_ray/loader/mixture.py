@@ -34,6 +34,11 @@ class Stream:
             position, count = position + length, count - length
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
+    def position_of(self, documents: Numbers, epoch: int) -> Numbers:
+        """Return the position of each document in the stream in an epoch: the inverse of `take`."""
+        size = len(self.documents)
+        return self._order.position_of(documents - self.documents.start, epoch) + epoch * size
+
     @property
     def _order(self) -> DocumentOrder:
         return DocumentOrder(
@@ -99,7 +104,18 @@ class Mixture:
         """Return the documents of the next group, none at the end, and the counts after it."""
         if self.steps is None:
             return self._next_of_one(taken[0], epochs)
-        due = self._due(taken, self.steps)
+        return self.take(taken, self.group_documents)
+
+    def take(self, taken: Taken, count: int) -> tuple[Numbers, Taken]:
+        """Return the next `count` documents, and the counts after them.
+
+        The order does not depend on the counts at which it is divided.
+        """
+        if self.steps is None:
+            return self.streams[0].take(taken[0], count), (taken[0] + count,)
+        if not count:
+            return np.zeros(0, dtype=np.int64), taken
+        due = self._due(taken, self.steps, count)
         documents = np.zeros(len(due), dtype=np.int64)
         after = []
         for number, stream in enumerate(self.streams):
@@ -107,6 +123,26 @@ class Mixture:
             documents[positions] = stream.take(taken[number], len(positions))
             after.append(taken[number] + len(positions))
         return documents, tuple(after)
+
+    def taken_before(self, position: int) -> Taken:
+        """Return the counts after the first `position` documents of the mixture.
+
+        Only integers of any size are used, since times of documents exceed 64 bits.
+        """
+        if self.steps is None:
+            return (position,)
+        low, high = 0, 2 * min(self.steps) * (position + 1)
+        while low < high:  # the first time until which at least `position` documents are due
+            middle = (low + high) // 2
+            if sum(_due_until(middle, self.steps)) < position:
+                low = middle + 1
+            else:
+                high = middle
+        taken = _due_until(low - 1, self.steps)
+        for number, count in enumerate(_due_until(low, self.steps)):
+            if sum(taken) < position:  # documents of one time are in the order of streams
+                taken[number] = count
+        return tuple(taken)
 
     def epoch(self, taken: Taken) -> int | None:
         """Return the number of complete epochs before the next group, or None for a mixture."""
@@ -133,14 +169,13 @@ class Mixture:
         count = 0 if is_over else min(self.group_documents, size - taken % size)
         return self.streams[0].take(taken, count), (taken + count,)
 
-    def _due(self, taken: Taken, steps: Sequence[int]) -> Numbers:
-        """Return the stream of each document of the next group.
+    def _due(self, taken: Taken, steps: Sequence[int], count: int) -> Numbers:
+        """Return the stream of each of the next `count` documents.
 
         The next document of each stream is due at most two steps after the first due document, so
-        all documents of the group are due within `span`, and times relative to the first fit in
+        all of the documents are due within `span`, and times relative to the first fit in
         64 bits.
         """
-        count = self.group_documents
         dues = _dues(taken, steps)
         first = min(dues)
         span = 2 * _UNIT * (count + len(steps) + 1)
@@ -158,6 +193,11 @@ class Mixture:
 def _dues(taken: Taken, steps: Sequence[int]) -> list[int]:
     """Return the time at which the next document of each stream is due."""
     return [(2 * number + 1) * step for number, step in zip(taken, steps, strict=True)]
+
+
+def _due_until(time: int, steps: Sequence[int]) -> list[int]:
+    """Return the number of documents of each stream that are due up to and including a time."""
+    return [max(0, (time + step) // (2 * step)) for step in steps]
 
 
 def _tokens_of(shards: Shards) -> dict[str, int]:
