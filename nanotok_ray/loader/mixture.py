@@ -97,14 +97,17 @@ class Mixture:
 
     def next_group(self, taken: Taken, *, epochs: int | None = None) -> tuple[Numbers, Taken]:
         """Return the documents of the next group, none at the end, and the counts after it."""
-        if self.steps is None:
-            return self._next_of_one(taken[0], epochs)
-        return self.take(taken, self.group_documents)
+        if self.steps is not None:
+            return self.take(taken, self.group_documents)
+        size = len(self.streams[0].documents)
+        is_over = epochs is not None and taken[0] >= epochs * size
+        count = 0 if is_over else min(self.group_documents, size - taken[0] % size)
+        return self.take(taken, count)
 
     def take(self, taken: Taken, count: int) -> tuple[Numbers, Taken]:
         """Return the next `count` documents, and the counts after them.
 
-        The order does not depend on the counts at which it is divided.
+        Calls for consecutive parts return the same documents as one call for all of them.
         """
         if self.steps is None:
             return self.streams[0].take(taken[0], count), (taken[0] + count,)
@@ -120,9 +123,9 @@ class Mixture:
         return documents, tuple(after)
 
     def taken_before(self, position: int) -> Taken:
-        """Return the counts after the first `position` documents of the mixture.
+        """Return the number of documents of each stream among the first `position` documents.
 
-        Only integers of any size are used, since times of documents exceed 64 bits.
+        Times are Python integers, because those of distant documents exceed 64 bits.
         """
         if self.steps is None:
             return (position,)
@@ -154,22 +157,14 @@ class Mixture:
         """Return whether a group begins at this position."""
         if self.steps is None:
             return taken[0] % len(self.streams[0].documents) % self.group_documents == 0
-        dues = _dues(taken, self.steps)
-        last = max(due - 2 * step for due, step in zip(dues, self.steps, strict=True))
-        return sum(taken) % self.group_documents == 0 and last <= min(dues)
-
-    def _next_of_one(self, taken: int, epochs: int | None) -> tuple[Numbers, Taken]:
-        size = len(self.streams[0].documents)
-        is_over = epochs is not None and taken >= epochs * size
-        count = 0 if is_over else min(self.group_documents, size - taken % size)
-        return self.streams[0].take(taken, count), (taken + count,)
+        position = sum(taken)
+        return position % self.group_documents == 0 and taken == self.taken_before(position)
 
     def _due(self, taken: Taken, steps: Sequence[int], count: int) -> Numbers:
         """Return the stream of each of the next `count` documents.
 
         The next document of each stream is due at most two steps after the first due document, so
-        all of the documents are due within `span`, and times relative to the first fit in
-        64 bits.
+        all of the documents are due within `span`, and times relative to the first fit in 64 bits.
         """
         dues = _dues(taken, steps)
         first = min(dues)

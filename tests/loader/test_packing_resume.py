@@ -220,6 +220,9 @@ def test_an_altered_mixture_is_refused(tmp_path):
     for streams in ({"a": 4, "b": 2}, {"a": 1, "b": 2}):
         with pytest.raises(PackingError, match="no packing group begins after"):
             loader.load_state_dict({**state, "streams": streams})
+    loader = Loader(shards, batch_size=1, length=4, group_documents=1, weights={"a": 1, "b": 1})
+    with pytest.raises(PackingError, match="no packing group begins after"):  # a is before b
+        loader.load_state_dict({**loader.state_dict(), "streams": {"a": 0, "b": 1}})
 
 
 def test_states_are_independent_copies(shards):
