@@ -34,6 +34,11 @@ class Stream:
             position, count = position + length, count - length
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
+    def position_of(self, documents: Numbers, epoch: int) -> Numbers:
+        """Return the position of each document in the stream in an epoch: the inverse of `take`."""
+        size = len(self.documents)
+        return self._order.position_of(documents - self.documents.start, epoch) + epoch * size
+
     @property
     def _order(self) -> DocumentOrder:
         return DocumentOrder(

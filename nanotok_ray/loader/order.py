@@ -185,6 +185,23 @@ class DocumentOrder:
             return self._permutation(self.documents, epoch, "document")(positions)
         return self._by_blocks(positions.astype(np.int64), epoch)
 
+    def position_of(self, documents: Numbers, epoch: int) -> Numbers:
+        """Return the position of each document in an epoch, int64 (n,): the inverse of `at`.
+
+        >>> order = DocumentOrder(5, shuffle="document", seed=3)
+        >>> order.position_of(order.at(np.arange(5), 1), 1).tolist()
+        [0, 1, 2, 3, 4]
+
+        Raises:
+            IndexError: a document is out of range.
+        """
+        check_numbers(documents, self.documents)
+        if self.shuffle is None:
+            return documents.astype(np.int64)
+        if self.shuffle == "document":
+            return self._permutation(self.documents, epoch, "document").inverse(documents)
+        return self._in_blocks(documents.astype(np.int64), epoch)
+
     def _permutation(self, size: int, epoch: int, part: str) -> Permutation:
         return Permutation(size, seed=self.seed, epoch=epoch, name=f"{part} {self.name}")
 
@@ -212,3 +229,24 @@ class DocumentOrder:
         chosen = blocks(block_positions)
         inner = self._permutation(size, epoch, "block")
         return chosen * size + inner(positions - block_positions * size, variants=chosen)
+
+    def _in_blocks(self, documents: Numbers, epoch: int) -> Numbers:
+        """Return the positions of documents by blocks in permuted order; see `_by_blocks`."""
+        size = self.block_documents
+        short = self.documents % size
+        blocks = self._permutation(-(-self.documents // size), epoch, "blocks")
+        chosen = documents // size
+        block_positions = blocks.inverse(chosen)
+        inner = self._permutation(size, epoch, "block")
+        within = inner.inverse(documents - chosen * size, variants=chosen)
+        positions = block_positions * size + within
+        if not short:
+            return positions
+        last = int(blocks.inverse(np.array([blocks.size - 1]))[0])
+        is_short = chosen == blocks.size - 1
+        in_short = self._permutation(short, epoch, "short block").inverse(
+            documents[is_short] - (self.documents - short)
+        )
+        positions[is_short] = last * size + in_short
+        positions[block_positions > last] -= size - short
+        return positions

@@ -211,7 +211,10 @@ def test_neighbors_are_equally_likely_at_every_distance():
 @pytest.mark.parametrize("numbers", [[-1], [0, 10], [2**62]])
 def test_a_number_beyond_the_size_is_refused(numbers):
     orders = DocumentOrder(10, shuffle="block"), DocumentOrder(10)
-    for order in (Permutation(10, seed=0), *(partial(own.at, epoch=0) for own in orders)):
+    for order in (
+        Permutation(10, seed=0),
+        *(partial(each, epoch=0) for own in orders for each in (own.at, own.position_of)),
+    ):
         with pytest.raises(IndexError, match=rf"number {numbers[-1]} of 10"):
             order(np.array(numbers))
 
@@ -244,6 +247,9 @@ def test_an_epoch_contains_every_document_once(documents, shuffle, block, seed, 
     assert sorted(found) == list(range(documents))
     backwards = order.at(np.arange(documents)[::-1], epoch)
     assert backwards.tolist() == found[::-1]
+    assert order.position_of(np.array(found, dtype=np.int64), epoch).tolist() == everything(
+        DocumentOrder(documents), epoch
+    )
     if shuffle is None:
         assert found == list(range(documents))
 

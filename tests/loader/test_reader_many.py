@@ -393,6 +393,18 @@ def test_any_distant_part_of_a_mixture_can_be_computed(sources, position, count)
     assert mixture.taken_before(position + count) == after
 
 
+@given(SOURCES, st.integers(0, 3), st.sampled_from([None, "document", "block"]))
+def test_the_position_of_each_document_of_an_epoch(sources, seed, shuffle):
+    sizes, weights = zip(*sources, strict=True)
+    mixture = mixture_of(sizes, weights, seed=seed, shuffle=shuffle, block_documents=7)
+    for stream in mixture.streams:
+        for epoch in range(2):
+            start = epoch * len(stream.documents)
+            documents = stream.take(start, len(stream.documents))
+            positions = stream.position_of(documents, epoch) - start
+            assert positions.tolist() == list(range(len(stream.documents)))
+
+
 def test_a_rare_source_does_not_affect_the_others():
     mixture = mixture_of([(10, 100), (10, 10**18)], [1, 1e-300], group_documents=4096)
     assert mixture.next_group((0, 0))[1] == (4096, 0)
