@@ -140,13 +140,14 @@ class Folder:
         """
         return self._store.write_new(name, data)
 
-    def create(self, name: str) -> AbstractContextManager[WrittenFile]:
+    def create(self, name: str, *, is_durable: bool = True) -> AbstractContextManager[WrittenFile]:
         """Open a file for writing that is published when the block ends without an error.
 
         Until then the name keeps its previous content. After an error nothing is left, except on
-        remote stores that are not object stores, where the previous file may be removed.
+        remote stores that are not object stores, where the previous file may be removed. On a local
+        disk, a file that is not durable can be lost or damaged in a power failure.
         """
-        return self._store.create(name)
+        return self._store.create(name, is_durable=is_durable)
 
     def create_once(self, name: str) -> AbstractContextManager[WrittenFile]:
         """Open a file for writing, like `create`, under a name that never gets other bytes.

@@ -152,25 +152,28 @@ class LocalStore:
         return open_regular(str(path)) if self._follow_links else self._files.open(name)
 
     @contextmanager
-    def create(self, name: str) -> Iterator[WrittenFile]:
+    def create(self, name: str, *, is_durable: bool) -> Iterator[WrittenFile]:
         """Write a file under a temporary name beside it, then publish it on a clean exit.
 
-        The file and its folder are synchronized to disk (fsync), so that the new name survives a
-        power failure.
+        If it is durable, the file and its folder are synchronized to disk (fsync), so that the new
+        name survives a power failure.
 
         Raises:
             DiskFullError: No space is left, or a quota is used up; all methods that write raise
                 it.
         """
-        with transient_errors("write", str(self.root / name)), self._created(name) as file:
+        with (
+            transient_errors("write", str(self.root / name)),
+            self._created(name, is_durable=is_durable) as file,
+        ):
             yield file
 
     @contextmanager
     def _created(
-        self, name: str, *, check: Callable[[], object] = lambda: None
+        self, name: str, *, check: Callable[[], object] = lambda: None, is_durable: bool = True
     ) -> Iterator[WrittenFile]:
         path = self.path(name)
-        with self._temporary(path) as (temporary, file):
+        with self._temporary(path, is_durable=is_durable) as (temporary, file):
             yield file
         try:
             check()
@@ -178,11 +181,12 @@ class LocalStore:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        if is_durable:
+            _sync_folder(path.parent)
 
     def create_once(self, name: str) -> AbstractContextManager[WrittenFile]:
         """Write a file like `create`; replacing a file by the same bytes is harmless."""
-        return self.create(name)
+        return self.create(name, is_durable=True)
 
     @_retried("write")
     def write_bytes(
@@ -287,7 +291,9 @@ class LocalStore:
         return temporary
 
     @contextmanager
-    def _temporary(self, path: Path) -> Iterator[tuple[Path, WrittenFile]]:
+    def _temporary(
+        self, path: Path, *, is_durable: bool = True
+    ) -> Iterator[tuple[Path, WrittenFile]]:
         temporary = path.with_name(_temporary_name(path.name))
         file: WrittenFile | None = None
         try:
@@ -297,7 +303,8 @@ class LocalStore:
                 yield temporary, file
                 with named(str(path)):
                     sink.flush()
-                    os.fsync(sink.fileno())
+                    if is_durable:
+                        os.fsync(sink.fileno())
         except BaseException as error:
             full = _disk_full(error, path, size=file.size if file else 0)
             with suppress(OSError):

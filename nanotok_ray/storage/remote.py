@@ -70,11 +70,12 @@ class RemoteStore:
         return read_start(f"{self.url}/{name}", length)
 
     @contextmanager
-    def create(self, name: str) -> Iterator[WrittenFile]:
+    def create(self, name: str, *, is_durable: bool = True) -> Iterator[WrittenFile]:
         """Write a file that becomes visible when it is closed; discard it after an error.
 
         Data that has been sent cannot be sent again here: the store's client retries its parts.
         """
+        del is_durable  # every object is
         with self._sink(name, "wb") as (sink, file):
             yield file
             with self._transient("publish", name):
