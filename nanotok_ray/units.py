@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
+from decimal import Decimal
 from typing import Final
 
 
@@ -168,6 +169,50 @@ def parse_time(text: str) -> datetime:
     """
     six_digits = re.sub(r"\.(\d+)", lambda fraction: f".{fraction[1][:6]:0<6}", text)
     return datetime.fromisoformat(re.sub("Z$", "+00:00", six_digits))
+
+
+_COUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([kmbt]?)", re.IGNORECASE)
+_COUNT_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+
+
+def parse_count(text: str) -> int:
+    """Parse a whole number of at least 1, with an optional unit K, M, B or T: 10**3 to 10**12.
+
+    >>> parse_count("10B"), parse_count("2.5m"), parse_count("1_000")
+    (10000000000, 2500000, 1000)
+
+    Raises:
+        ValueError: The text is not such a number; the message says how to write one.
+    """
+    if match := _COUNT.fullmatch(text.strip()):
+        number = Decimal(match[1]) * _COUNT_UNITS[match[2].lower()]
+        if number == number.to_integral_value() and number:
+            return int(number)
+    raise ValueError(f"{text!r} is not a whole number of 1 or more; write one like 500M or 10B")
+
+
+def parse_weights(text: str, separator: str = ",") -> dict[str, float]:
+    """Parse weights by name.
+
+    >>> parse_weights("web=0.7,code=0.3")
+    {'web': 0.7, 'code': 0.3}
+
+    Raises:
+        ValueError: A part does not have the form NAME=NUMBER, or a name is given twice.
+    """
+    shares: dict[str, float] = {}
+    for part in text.split(separator):
+        name, _, value = part.rpartition("=")
+        try:
+            share = float(value)
+        except ValueError:
+            name, share = "", 0.0
+        if not name:
+            raise ValueError(f"{part!r} is not NAME=NUMBER, as in web=0.7")
+        if name in shares:
+            raise ValueError(f"{name!r} is given twice; name each source once")
+        shares[name] = share
+    return shares
 
 
 def printable(text: str, *, lines: bool = False) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nanotok_ray.cli.app import Arguments, Choice
+from nanotok_ray.units import parse_count, parse_weights
 
 if TYPE_CHECKING:
     from nanotok_ray.recipe import Recipe
@@ -84,25 +85,20 @@ def number(
 PACKINGS = ("best-fit", "windows", "conversations", "nanochat")
 
 
-def weights(text: str) -> dict[str, float]:
-    """Parse weights by source.
+def parsed(parse: Callable[[str], T]) -> Callable[[object], T]:
+    """Return a parser that reports the ValueError of another one as a wrong value of an option."""
 
-    >>> weights("web=0.7,code=0.3")
-    {'web': 0.7, 'code': 0.3}
-
-    Raises:
-        click.BadParameter: A weight does not have the form NAME=NUMBER.
-    """
-    shares: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.rpartition("=")
+    def read(value: object) -> T:
         try:
-            shares[name] = float(value)
-        except ValueError:
-            name = ""
-        if not name:
-            raise click.BadParameter(f"{part!r} is not NAME=NUMBER, as in web=0.7")
-    return shares
+            return parse(str(value))
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return read
+
+
+WEIGHTS = parsed(parse_weights)
+TOKENS = parsed(parse_count)
 
 
 def packings(text: str) -> list[str]:

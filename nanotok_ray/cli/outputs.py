@@ -1,6 +1,7 @@
 """The commands that read an output: status, report, verify, inspect, export."""
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,10 @@ from nanotok_ray.cli.app import Arguments, Choice, command
 from nanotok_ray.cli.options import (
     COUNT,
     PATH,
+    TOKENS,
+    WEIGHTS,
     execution_options,
+    integer,
     listed,
     local_option,
     options,
@@ -17,10 +21,9 @@ from nanotok_ray.cli.options import (
     output_of,
     packings,
     split_option,
-    weights,
 )
 from nanotok_ray.cli.printing import numbers_text
-from nanotok_ray.units import quantity
+from nanotok_ray.units import format_share, quantity
 
 if TYPE_CHECKING:
     from nanotok_ray.exports import Layout
@@ -233,13 +236,13 @@ packing_options = options(
     ),
     click.option(
         "--weights",
-        type=weights,
+        type=WEIGHTS,
         metavar="NAME=W,...",
         help="Shares of the tokens by source.  [default: all tokens once]",
     ),
     click.option(
         "--tokens",
-        type=COUNT,
+        type=TOKENS,
         metavar="N",
         help="Tokens to plan with --weights.  [default: as many as the output has]",
     ),
@@ -305,6 +308,8 @@ def inspect(arguments: Arguments) -> int:
 nanotok export /data/out --to datatrove      # into /data/out/export/datatrove
 nanotok export /data/out --to llmc --to megatron:datasets=4
 nanotok export s3://bucket/out --to parquet --output s3://bucket/parquet --cpus 32
+nanotok export /data/out --to llmc --shuffle 42
+nanotok export /data/out --to raw --weights web=0.7,code=0.3 --tokens 10B --shuffle 42
 """
 )
 @output_argument
@@ -321,6 +326,24 @@ nanotok export s3://bucket/out --to parquet --output s3://bucket/parquet --cpus 
     type=PATH,
     metavar="FOLDER",
     help="Folder to write, for a single layout.  [default: OUT/export/LAYOUT]",
+)
+@click.option(
+    "--weights",
+    type=WEIGHTS,
+    metavar="NAME=W,...",
+    help="Mix these sources by shares of the tokens; needs --tokens.",
+)
+@click.option(
+    "--tokens",
+    type=TOKENS,
+    metavar="N",
+    help="End with the document that reaches N train tokens: 500M, 10B.",
+)
+@click.option(
+    "--shuffle",
+    type=integer(0),
+    metavar="SEED",
+    help="Put the train documents into the random order of this seed.",
 )
 @click.option(
     "--cpus",
@@ -359,6 +382,12 @@ def export(arguments: Arguments) -> int:
     documents, and removes those that the output no longer has. `nanotok verify OUT/export/LAYOUT`
     compares the whole export again. While the command writes into the output, no job and no gc can
     run on it.
+
+    With --weights, --tokens or --shuffle, or one of them as an option of the layout
+    (llmc:weights=web=0.7+code=0.3,tokens=10B,shuffle=42), the train documents become one source,
+    `mixture`, in the order of a Loader with the same settings. Sources are repeated, epoch by
+    epoch, as far as their weights require it, and the command reports what it leaves out of each.
+    Meanwhile the folder of the export needs space for the documents twice.
 
     Shards are exported in threads of this process, unless --cpus, --address or --local is passed.
     """
@@ -399,7 +428,7 @@ def _layouts(arguments: Arguments) -> "list[Layout]":
     from nanotok_ray.errors import ExportError
     from nanotok_ray.exports import parse_layout
 
-    layouts = [parse_layout(text) for text in arguments.to]
+    layouts = [_ordered(parse_layout(text), arguments) for text in arguments.to]
     if arguments.target is not None and len(layouts) > 1:
         raise ExportError("--output is for a single layout; export one at a time, or omit it")
     names = [layout.name for layout in layouts]
@@ -411,10 +440,33 @@ def _layouts(arguments: Arguments) -> "list[Layout]":
     return layouts
 
 
+def _ordered(layout: "Layout", arguments: Arguments) -> "Layout":
+    from nanotok_ray.errors import ExportError
+    from nanotok_ray.exports import Order
+
+    if (arguments.weights, arguments.tokens, arguments.shuffle) == (None, None, None):
+        return layout
+    if layout.order is not None:
+        raise ExportError(
+            f"layout {layout.name!r} has an order in its options; omit --weights, --tokens and "
+            "--shuffle, which are for all layouts, or these options"
+        )
+    order = Order(weights=arguments.weights, tokens=arguments.tokens, shuffle=arguments.shuffle)
+    return replace(layout, order=order)
+
+
 def _export_lines(export: "Export") -> list[str]:
     names = ("files", "bytes", "documents", "tokens")
     lines = [f"  {numbers_text({name: getattr(export, name) for name in names})}"]
     lines += [f"  skipped: {number:,} {why}" for why, number in export.left_out.items()]
+    sources = {} if export.mixture is None else export.mixture.sources
+    total = sum(source.tokens for source in sources.values())
+    for name, source in sources.items():
+        left_out = quantity(source.left_out_documents, "document")
+        lines.append(
+            f"  {name}: {format_share(source.tokens, total)} of the tokens, "
+            f"{source.epochs:.2f} epochs, {left_out} left out"
+        )
     if unread := sum(export.unread_tokens.values()):
         tokens = quantity(unread, "token")
         lines.append(f"  not read: {tokens} at the ends of sources, too few for a block")

@@ -8,10 +8,12 @@ from nanotok_ray.exports.corpus import Corpus, read_corpus
 from nanotok_ray.exports.folder import (
     EXPORT_NAME,
     EXPORTS,
+    SCATTERED,
     SamePass,
     begin,
     check_folder,
     export_of,
+    mark_unfinished,
     read_export,
     remove_orphans,
     write_export,
@@ -26,7 +28,10 @@ from nanotok_ray.exports.litdata import Litdata
 from nanotok_ray.exports.llmc import Llmc
 from nanotok_ray.exports.mds import Mds
 from nanotok_ray.exports.megatron import Megatron
+from nanotok_ray.exports.order import Order
+from nanotok_ray.exports.ordered import ScatterFiles, Section, units_in_order
 from nanotok_ray.exports.raw import Raw
+from nanotok_ray.exports.scatter import ENTRY, ScatterWork, Sections, scatter
 from nanotok_ray.exports.unit import Unit, units_of
 from nanotok_ray.exports.work import (
     ExportWork,
@@ -38,9 +43,11 @@ from nanotok_ray.exports.work import (
 )
 
 __all__ = [
+    "ENTRY",
     "EXPORTS",
     "EXPORT_NAME",
     "LAYOUTS",
+    "SCATTERED",
     "Corpus",
     "ExportWork",
     "ExportedUnit",
@@ -49,8 +56,13 @@ __all__ = [
     "Llmc",
     "Mds",
     "Megatron",
+    "Order",
     "Raw",
     "SamePass",
+    "ScatterFiles",
+    "ScatterWork",
+    "Section",
+    "Sections",
     "Target",
     "Unit",
     "begin",
@@ -62,11 +74,14 @@ __all__ = [
     "exported_unit",
     "format_options",
     "layout_of",
+    "mark_unfinished",
     "parse_layout",
     "read_corpus",
     "read_export",
     "remove_orphans",
+    "scatter",
     "unit_problems",
+    "units_in_order",
     "units_of",
     "write_export",
 ]

@@ -35,6 +35,8 @@ class Corpus:
     out: Folder
     facts: OutputFacts
     manifest_sha256: str
+    mixed: tuple[str, ...] = ()
+    """The sources of the ordered documents, whose source is `mixture`; empty without an order."""
 
     @property
     def item_bytes(self) -> int:
@@ -55,6 +57,11 @@ class Corpus:
     def sources(self) -> tuple[SourceFacts, ...]:
         """The sources in the order of the recipe."""
         return tuple(map(self._source, self.facts.sources))
+
+    def sources_of(self, name: str) -> tuple[SourceFacts, ...]:
+        """The sources of the documents of a unit, by the name of its source."""
+        names = self.mixed or (name,)
+        return tuple(source for source in self.sources if source.name in names)
 
     def _source(self, name: str) -> SourceFacts:
         kind, settings = self.facts.kinds[name], self.facts.settings[name]

@@ -13,6 +13,7 @@ from nanotok_ray.exports.layout import (
     Layout,
     record_name,
 )
+from nanotok_ray.exports.order import MIXTURE
 from nanotok_ray.exports.unit import units_of
 from nanotok_ray.exports.work import ExportWork, export_unit
 from nanotok_ray.formats import (
@@ -21,6 +22,7 @@ from nanotok_ray.formats import (
     PLAN_NAME,
     SHARDS_INDEX_NAME,
     Export,
+    OrderedDocuments,
     ShardRecord,
     StoredFile,
     dump,
@@ -46,7 +48,10 @@ _BEGUN = "run/begun.json"
 
 _PROBES = "run/probe/"  # files by which nodes are tested for access to the folder
 
-_LEFT_BY_KILLED = (_PROBES, f".{EXPORT_NAME}.", "run/.begun.json.")
+SCATTERED = "run/order"
+"""The folder of the scatter files, while ordered documents are exported."""
+
+_LEFT_BY_KILLED = (_PROBES, f"{SCATTERED}/", f".{EXPORT_NAME}.", "run/.begun.json.")
 
 
 def check_folder(folder: Folder) -> None:
@@ -82,7 +87,7 @@ def begin(folder: Folder, corpus: Corpus, exported: Sequence[ExportedUnit]) -> N
     """
     mark_unfinished(folder)
     named = {record_name(item.unit) for item in exported}
-    sources = {source.name for source in corpus.sources}
+    sources = {MIXTURE, *(source.name for source in corpus.sources)}
     for name in folder.list(RECORDS):
         if name not in named and name.split("/")[1] in sources:
             folder.remove(name)
@@ -93,14 +98,14 @@ def remove_orphans(
 ) -> int:
     """Remove files of earlier exports, which readers of whole folders would otherwise read.
 
-    The files are found through the records, and in the folders of sources that the output or a
-    record names. Records are removed last. Return the number of removed files.
+    The files are found through the records, and in the folders of the mixture and of sources that
+    the output or a record names. Records are removed last. Return the number of removed files.
     """
     named = {file.name for item in exported for file in item.record.files}
     named |= {record_name(item.unit) for item in exported}
     named |= {file.name for file in joint}
     names = folder.list()
-    sources = {source.name for source in corpus.sources}
+    sources = {MIXTURE, *(source.name for source in corpus.sources)}
     sources |= {name.split("/")[1] for name in names if name.startswith(RECORDS)}
     tops = (*(f"{top}/" for top in sources), RECORDS, *_LEFT_BY_KILLED)
     orphaned = [
@@ -120,6 +125,7 @@ def export_of(
     joint: Sequence[StoredFile],
     *,
     unread: Mapping[str, int],
+    mixture: OrderedDocuments | None,
 ) -> Export:
     """Return the content of export.json."""
     left_out: Counter[str] = Counter()
@@ -145,6 +151,7 @@ def export_of(
         left_out=dict(sorted(left_out.items())),
         unread_tokens=unread,
         joint_files=tuple(joint),
+        mixture=mixture,
     )
 
 

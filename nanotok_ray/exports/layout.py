@@ -11,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from nanotok_ray.errors import CorruptOutputError
 from nanotok_ray.exports.corpus import Corpus
+from nanotok_ray.exports.order import Order
 from nanotok_ray.exports.unit import Unit
 from nanotok_ray.formats import (
     ExportRecord,
@@ -59,22 +59,12 @@ class Target:
         self.write(name, json.dumps(values, sort_keys=True).encode())
 
     def link(self, unit: Unit, suffix: str, name: str) -> None:
-        """Publish a file with the bytes of that of the only shard of a unit.
-
-        On one disk it is a hard link, which needs no space and outlives the native file; otherwise
-        it is a copy.
+        """Publish the ids or the masks of a unit as they are; see `Unit.publish`.
 
         Raises:
             CorruptOutputError: The native file is missing.
         """
-        (shard,) = unit.shards
-        source_name = shard.name + suffix
-        try:
-            size, sha256 = self.folder.take(unit.out, source_name, name)
-        except FileNotFoundError as error:
-            raise CorruptOutputError(
-                f"{unit.out.join(source_name)} is missing; run the job again, which writes it again"
-            ) from error
+        size, sha256 = unit.publish(suffix, self.folder, name)
         self._files[name] = StoredFile(name=name, size=size, sha256=sha256)
 
 
@@ -139,15 +129,28 @@ class Layout(ABC):
     masks: ClassVar[str | None]
     """The place of loss masks, for people; None: the layout cannot hold masks."""
 
+    order: Order | None = None
+    """The order of the train documents; None: that of the output."""
+
     @property
     def options(self) -> dict[str, int | str]:
-        """The options as JSON values."""
-        return {option.name: getattr(self, option.name) for option in fields(self)}
+        """The options as JSON values, with those of the order."""
+        return self.own_options | ({} if self.order is None else self.order.options)
+
+    @property
+    def own_options(self) -> dict[str, int | str]:
+        """The options on which the files of a unit depend, as JSON values."""
+        return {name: getattr(self, name) for name in self.option_types()}
+
+    @classmethod
+    def option_types(cls) -> dict[str, object]:
+        """The type of each option that the layout has besides those of the order."""
+        return {option.name: option.type for option in fields(cls) if option.name != "order"}
 
     @property
     def is_by_slice(self) -> bool:
         """Whether its files are those of single shards, so that workers write them with these."""
-        return self.joined is None and not self.numbered
+        return self.joined is None and not self.numbered and self.order is None
 
     @property
     def joined(self) -> int | None:

@@ -1,8 +1,7 @@
 """The layouts by name, as `NAME` and `NAME:KEY=VALUE,...`."""
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from nanotok_ray.errors import CorruptOutputError, ExportError, RecipeError
 from nanotok_ray.exports.datatrove import Datatrove
@@ -12,6 +11,7 @@ from nanotok_ray.exports.llmc import Llmc
 from nanotok_ray.exports.mds import Mds
 from nanotok_ray.exports.megatron import Megatron
 from nanotok_ray.exports.olmo import Olmo
+from nanotok_ray.exports.order import ORDER_OPTIONS, parse_order
 from nanotok_ray.exports.packed import Packed
 from nanotok_ray.exports.parquet import Parquet
 from nanotok_ray.exports.raw import Raw
@@ -69,8 +69,8 @@ def _format(name: str, options: Mapping[str, int | str]) -> str:
     return f"{name}:{values}" if values else name
 
 
-def _options(layout: type[Layout], text: str) -> dict[str, int | str]:
-    known = {field.name: field.type for field in fields(layout)}
+def _options(layout: type[Layout], text: str) -> dict[str, Any]:
+    known = layout.option_types() | dict.fromkeys(ORDER_OPTIONS, str)
     values: dict[str, int | str] = {}
     for part in text.split(","):
         key, equals, value = part.partition("=")
@@ -82,7 +82,8 @@ def _options(layout: type[Layout], text: str) -> dict[str, int | str]:
         if key in values:
             raise ExportError(f"layout {layout.name!r}: {key} is given twice; pass it once")
         values[key] = _value(layout, key, value, kind=known[key])
-    return values
+    order = {key: str(values.pop(key)) for key in ORDER_OPTIONS if key in values}
+    return {**values, "order": parse_order(order)}
 
 
 def _value(layout: type[Layout], key: str, value: str, *, kind: object) -> int | str:

@@ -71,7 +71,7 @@ class Olmo(Layout):
         """
         self._end(corpus)
         for facts in corpus.sources:
-            self._rule(facts, corpus)
+            self._rule_of(corpus, facts.name)
 
     def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Link or write ids and masks; write start and end of the documents.
@@ -79,7 +79,7 @@ class Olmo(Layout):
         Raises:
             ExportError: A document contains the end token before its end, where readers split.
         """
-        rule, end = self._rule_of(unit), self._end(unit.corpus)
+        rule, end = self._rule_of(unit.corpus, unit.source), self._end(unit.corpus)
         if not unit.documents:
             return WrittenUnit(documents=0, tokens=0)
         with ExitStack() as stack:
@@ -96,7 +96,7 @@ class Olmo(Layout):
 
     def expected(self, unit: Unit) -> Iterator[Document]:
         """Yield each document with the end token at its end."""
-        rule, end = self._rule_of(unit), self._end(unit.corpus)
+        rule, end = self._rule_of(unit.corpus, unit.source), self._end(unit.corpus)
         for ids, mask in super().expected(unit):
             if rule is _Rule.MOVED:
                 yield np.roll(ids, -1), None if mask is None else np.roll(mask, -1)
@@ -138,9 +138,22 @@ class Olmo(Layout):
             )
         return number
 
-    def _rule_of(self, unit: Unit) -> _Rule:
-        (facts,) = (one for one in unit.corpus.sources if one.name == unit.source)
-        return self._rule(facts, unit.corpus)
+    def _rule_of(self, corpus: Corpus, source: str) -> _Rule:
+        """Return the rule for the documents of a source, or of those that are mixed.
+
+        Raises:
+            ExportError: The rules of mixed sources differ, or as for `_rule`.
+        """
+        rules = {facts.name: self._rule(facts, corpus) for facts in corpus.sources_of(source)}
+        if len(set(rules.values())) > 1:
+            first, *others = rules
+            other = next(name for name in others if rules[name] is not rules[first])
+            raise ExportError(
+                f"layout 'olmo': sources {first} and {other} are mixed, and {self.end_token} ends "
+                "their documents in different ways; give both the same source.prepend and "
+                "source.append, or name another special token, as olmo:end_token=..."
+            )
+        return next(iter(rules.values()))
 
     def _rule(self, facts: SourceFacts, corpus: Corpus) -> _Rule:
         """Return the rule for the documents of a source.
@@ -243,7 +256,7 @@ class _Files:
     """
 
     def __init__(self, unit: Unit, target: Target, stack: ExitStack, *, changed: bool) -> None:
-        self._name = unit.shards[0].name
+        self._name = unit.name
         self._index = stack.enter_context(target.create(_index_name(unit.name)))
         self._gzip = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
         self._ids = self._mask = None

@@ -4,7 +4,7 @@ Each file of a shard is read once, from start to end, from a disk or a remote st
 with the sha256 of its record.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,6 +19,7 @@ from nanotok_ray.formats import (
     DocumentIndex,
     DocumentReader,
     ShardTables,
+    SourceUse,
     StoredShard,
     read_digests,
 )
@@ -70,19 +71,43 @@ class Unit:
         return self.shards[0].item_bytes
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """The first file that it is made of, for messages."""
+        return (self.out.join(f"{self.shards[0].name}.bin"),)
+
+    @property
+    def suffixes(self) -> Collection[str]:
+        """The suffixes of the native files of its documents."""
+        return self.shards[0].sizes
+
+    @property
     def has_masks(self) -> bool:
         """Whether its documents have loss masks."""
-        return ".mask" in self.shards[0].sizes
+        return ".mask" in self.suffixes
 
     @property
     def has_document_ids(self) -> bool:
         """Whether its documents have ids from an `id_column`."""
-        return ".ids" in self.shards[0].sizes
+        return ".ids" in self.suffixes
 
     @property
     def has_images(self) -> bool:
         """Whether its documents have images."""
-        return ".images" in self.shards[0].sizes
+        return ".images" in self.suffixes
+
+    @property
+    def parts(self) -> list[tuple[str, object]]:
+        """The name of each shard with all values on which its documents depend."""
+        return [(shard.name, shard.record_sha256) for shard in self.shards]
+
+    @property
+    def uses(self) -> dict[str, SourceUse]:
+        """The documents and tokens of each source if several are mixed."""
+        return {}
+
+    def open(self) -> "Unit":
+        """Return the unit for reading; it can hold much memory, so drop it afterwards."""
+        return self
 
     def indexes(self) -> Iterator[DocumentIndex]:
         """Yield the index of the documents of each shard.
@@ -103,6 +128,24 @@ class Unit:
         """
         for shard in self.shards:
             yield from self._batches(shard)
+
+    def publish(self, suffix: str, folder: Folder, name: str) -> tuple[int, str]:
+        """Publish a file of its only shard in a folder; return its size and sha256 (hex).
+
+        On one disk it is a hard link, which needs no space and outlives the native file; otherwise
+        it is a copy.
+
+        Raises:
+            CorruptOutputError: The native file is missing.
+        """
+        (shard,) = self.shards
+        source_name = shard.name + suffix
+        try:
+            return folder.take(self.out, source_name, name)
+        except FileNotFoundError as error:
+            raise CorruptOutputError(
+                f"{self.out.join(source_name)} is missing; run the job again, which writes it again"
+            ) from error
 
     def _batches(self, shard: StoredShard) -> Iterator[DocumentBatch]:
         digests = read_digests(self.out, shard)

@@ -114,10 +114,10 @@ class ExportWork:
         return key_of(
             {
                 "format": layout.format,
-                "options": layout.options,
+                "options": layout.own_options,
                 "name": unit.name,
                 "number": unit.number if layout.numbered else None,
-                "shards": [[shard.name, shard.record_sha256] for shard in unit.shards],
+                "shards": [list(part) for part in unit.parts],
                 "special_tokens": dict(unit.corpus.special_tokens),
             }
         )
@@ -139,19 +139,20 @@ def export_unit(work: ExportWork) -> int:
     folder = Folder(work.folder)
     if finished_record(folder, work.record_name, ExportRecord, key=work.key) is None:
         folder.remove(work.record_name)  # its files are about to change
-        target = Target(folder)
-        written = work.layout.write(work.unit, target)
+        target, unit = Target(folder), work.unit.open()
+        written = work.layout.write(unit, target)
         left_out = {reason: left for reason, left in sorted(written.left_out.items()) if left}
         record = ExportRecord(
             key=work.key,
-            shards=tuple(shard.name for shard in work.unit.shards),
+            shards=tuple(name for name, _ in unit.parts),
             documents=written.documents,
             tokens=written.tokens,
             left_out=left_out,
             details=to_values(written.details),
             files=target.files,
+            sources=unit.uses,
         )
-        exported = ExportedUnit(unit=work.unit, record=record)
+        exported = ExportedUnit(unit=unit, record=record)
         for problem in unit_problems(exported, work.layout, folder):
             raise TransientIOError(f"what was written reads back otherwise: {problem}")
         write_record(folder, work.record_name, record)
@@ -170,7 +171,7 @@ def exported_unit(folder: Folder, work: ExportWork) -> ExportedUnit | None:
         return None
     if record is None or record.value.key != work.key:
         return None
-    return ExportedUnit(unit=work.unit, record=record.value)
+    return ExportedUnit(unit=work.unit.open(), record=record.value)
 
 
 def check_unit_files(work: ExportWork) -> list[str]:

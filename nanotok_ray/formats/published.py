@@ -6,7 +6,7 @@ from typing import Protocol
 from nanotok_ray.errors import CorruptOutputError, IncompleteOutputError
 from nanotok_ray.formats.codec import load
 from nanotok_ray.formats.names import MANIFEST_NAME, SHARDS_INDEX_NAME, sha256_of
-from nanotok_ray.formats.records import Manifest, ShardRecord
+from nanotok_ray.formats.records import Manifest, ResultRecord, ShardRecord
 from nanotok_ray.formats.shards_index import ShardsIndex, check_rows, unpack_shards_index
 from nanotok_ray.formats.stored_shard import StoredShard
 
@@ -104,6 +104,10 @@ def read_shard_record(files: OutputFiles, shard: StoredShard) -> ShardRecord:
     Raises:
         CorruptOutputError: The record is missing, is invalid, or is not the one in shards.idx.
     """
+    return load(ShardRecord, _record_bytes(files, shard), name=files.join(shard.record_name))
+
+
+def _record_bytes(files: OutputFiles, shard: StoredShard) -> bytes:
     path = files.join(shard.record_name)
     folder = path.removesuffix(f"/{shard.record_name}")
     advice = (
@@ -118,7 +122,7 @@ def read_shard_record(files: OutputFiles, shard: StoredShard) -> ShardRecord:
         raise CorruptOutputError(
             f"{path} is not the record that {SHARDS_INDEX_NAME} names; {advice}"
         )
-    return load(ShardRecord, data, name=path)
+    return data
 
 
 def read_digests(files: OutputFiles, shard: StoredShard) -> dict[str, str]:
@@ -127,7 +131,9 @@ def read_digests(files: OutputFiles, shard: StoredShard) -> dict[str, str]:
     Raises:
         CorruptOutputError: As for `read_shard_record`, or the record does not name a file.
     """
-    sums = {file.name: file.sha256 for file in read_shard_record(files, shard).files}
+    name = files.join(shard.record_name)
+    record = load(ResultRecord, _record_bytes(files, shard), name=name)
+    sums = {file.name: file.sha256 for file in record.files}
     for suffix in shard.sizes:
         if shard.name + suffix not in sums:
             raise CorruptOutputError(

@@ -15,6 +15,7 @@ from nanotok_ray.errors import (
 from nanotok_ray.exports import (
     EXPORT_NAME,
     EXPORTS,
+    SCATTERED,
     Corpus,
     ExportedUnit,
     ExportWork,
@@ -28,6 +29,7 @@ from nanotok_ray.exports import (
     export_of,
     export_unit,
     layout_of,
+    mark_unfinished,
     parse_layout,
     read_corpus,
     read_export,
@@ -35,10 +37,11 @@ from nanotok_ray.exports import (
     units_of,
     write_export,
 )
-from nanotok_ray.formats import MANIFEST_NAME, Export, ExportRecord
+from nanotok_ray.formats import MANIFEST_NAME, Export, ExportRecord, StoredShard
 from nanotok_ray.job.events import Event
 from nanotok_ray.job.executor import Runtime
 from nanotok_ray.job.lease import leased
+from nanotok_ray.job.ordering import Ordering
 from nanotok_ray.job.probes import output_folder
 from nanotok_ray.job.stage import Stage, TaskRules, complete, run_checks
 from nanotok_ray.job.task import Task
@@ -135,6 +138,8 @@ class ExportPlan:
 
     layout: Layout
     corpus: Corpus
+    shards: Sequence[StoredShard]
+    """All shards of the output."""
     folder: Folder
     stored: StoredRecords[ExportWork, ExportRecord]
     is_complete: bool
@@ -143,6 +148,8 @@ class ExportPlan:
     """Whether the finished units were part of a finished export."""
     made: Container[str] = ()
     """The names of the records of the slices that workers of this run have exported."""
+    ordering: Ordering | None = None
+    """The ordered train documents; None: they are exported as the output has them."""
 
     @classmethod
     def of(
@@ -162,16 +169,19 @@ class ExportPlan:
         layout.check(corpus)
         target = folder or export_folder(out, layout)
         check_folder(target)
-        units = units_of(corpus, shards, joined=layout.joined)
-        items = tuple(ExportWork(unit=unit, layout=layout, folder=target.url) for unit in units)
+        finished = _finished(target, layout, corpus)
+        ordering = _ordering(corpus, shards, layout, target, finished)
+        works = _works(corpus, shards, layout, ordering, target)
         return cls(
             layout=layout,
             corpus=corpus,
+            shards=shards,
             folder=target,
-            stored=_results(target, items).find(),
-            is_complete=_is_complete(target, layout, corpus),
+            stored=_results(target, works).find(),
+            is_complete=finished is not None,
             is_published=target.exists(EXPORT_NAME) if is_published is None else is_published,
             made=made,
+            ordering=ordering,
         )
 
     @property
@@ -191,7 +201,12 @@ class ExportPlan:
         """
         if self.is_done:
             return self._result(read_export(self.folder))
-        stored, units_done = self.stored, 0
+        stored, ordering, units_done = self.stored, self.ordering, 0
+        if ordering is not None and self.has_tasks:
+            mark_unfinished(self.folder)
+            ordering = ordering.scattered(runtime)
+            works = _works(self.corpus, self.shards, self.layout, ordering, self.folder)
+            stored = _results(self.folder, works).find()
         begin(self.folder, self.corpus, _exported(stored))
         if self.has_tasks:
             stage = Stage(
@@ -207,16 +222,27 @@ class ExportPlan:
         self._check_output()  # files of a job that runs now would look like orphaned files
         joint = Target(self.folder)
         unread = self.layout.finish(exported, joint)
+        self.folder.remove_below(f"{SCATTERED}/")
         removed = remove_orphans(self.folder, self.corpus, exported, joint.files)
         self._check_output()
-        export = export_of(self.layout, self.corpus, exported, joint.files, unread=unread)
+        records = [item.record for item in exported]
+        export = export_of(
+            self.layout,
+            self.corpus,
+            exported,
+            joint.files,
+            unread=unread,
+            mixture=None if ordering is None else ordering.documents(records),
+        )
         write_export(self.folder, export)
         return self._result(export, units_done=units_done, removed=removed)
 
     @property
     def has_tasks(self) -> bool:
         """Whether units must be exported, or the files of finished units must be checked."""
-        return bool(self.todo) or any(self._must_check(work) for work, _ in self.stored.done)
+        if self.todo or (self.ordering is not None and self.ordering.end is None):
+            return True
+        return any(self._must_check(work) for work, _ in self.stored.done)
 
     def _must_check(self, work: ExportWork) -> bool:
         """Return whether the files of a finished unit must be read.
@@ -250,6 +276,44 @@ class ExportPlan:
             )
 
 
+def _ordering(
+    corpus: Corpus,
+    shards: Sequence[StoredShard],
+    layout: Layout,
+    target: Folder,
+    finished: Export | None,
+    *,
+    files_in: str = SCATTERED,
+) -> Ordering | None:
+    """Return the ordered train documents, or None for a layout without an order.
+
+    Raises:
+        ExportError: The layout cannot hold the mixture, or the documents cannot be ordered.
+    """
+    if layout.order is None:
+        return None
+    end = None if finished is None or finished.mixture is None else finished.mixture.end
+    ordering = Ordering.of(corpus, shards, layout.order, folder=target, files_in=files_in, end=end)
+    layout.check(ordering.corpus)
+    return ordering
+
+
+def _works(
+    corpus: Corpus,
+    shards: Sequence[StoredShard],
+    layout: Layout,
+    ordering: Ordering | None,
+    target: Folder,
+) -> list[ExportWork]:
+    """Return all units of an export; no ordered ones as long as their end is not known."""
+    units, joined = [], layout.joined
+    if ordering is not None:
+        units = ordering.units(joined=joined)
+        shards = [shard for shard in shards if shard.split != "train"]
+    units += units_of(corpus, shards, joined=joined)
+    return [ExportWork(unit=unit, layout=layout, folder=target.url) for unit in units]
+
+
 def _results(target: Folder, items: Sequence[ExportWork]) -> Results[ExportWork, ExportRecord]:
     return Results(items=items, folder=target, kind=ExportRecord, below=("",))
 
@@ -258,14 +322,16 @@ def _exported(stored: StoredRecords[ExportWork, ExportRecord]) -> list[ExportedU
     return [ExportedUnit(unit=work.unit, record=record.value) for work, record in stored.done]
 
 
-def _is_complete(target: Folder, layout: Layout, corpus: Corpus) -> bool:
+def _finished(target: Folder, layout: Layout, corpus: Corpus) -> Export | None:
+    """Return export.json if it is of this layout, these options and this output."""
     try:
         export = read_export(target)
     except (IncompleteOutputError, CorruptOutputError):
-        return False
+        return None
     values = [export.layout, export.layout_format, export.options, export.manifest_sha256]
     is_same = values == [layout.name, layout.format, layout.options, corpus.manifest_sha256]
-    return is_same and all(target.size(file.name) == file.size for file in export.joint_files)
+    is_there = all(target.size(file.name) == file.size for file in export.joint_files)
+    return export if is_same and is_there else None
 
 
 def _task(work: ExportWork) -> Task:
@@ -275,7 +341,7 @@ def _task(work: ExportWork) -> Task:
         work=export_unit,
         argument=work,
         num_bytes=unit.num_bytes,
-        inputs=(unit.out.join(f"{unit.shards[0].name}.bin"),),
+        inputs=unit.inputs,
         shared=output_folder(work.folder),
     )
 
@@ -342,6 +408,7 @@ def finished_exports(recipe: Recipe, out: Folder) -> set[str]:
 
 
 CHECK_STAGE = "verify"
+_TO_VERIFY = "run/verify"
 
 
 def verify_export(folder: Folder, out: Folder, runtime: Runtime) -> tuple[Export, list[str]]:
@@ -362,11 +429,14 @@ def verify_export(folder: Folder, out: Folder, runtime: Runtime) -> tuple[Export
         return export, [
             f"{folder.url} is not an export of the current output {out.url}: export again"
         ]
-    units = units_of(corpus, shards, joined=layout.joined)
-    items = [ExportWork(unit=u, layout=layout, folder=folder.url) for u in units]
-    tasks = [replace(_task(work), work=check_unit, shared=()) for work in items]
+    ordering = _ordering(corpus, shards, layout, folder, export, files_in=_TO_VERIFY)
     with runtime.session():
+        if ordering is not None:
+            ordering = ordering.scattered(runtime)
+        works = _works(corpus, shards, layout, ordering, folder)
+        tasks = [replace(_task(work), work=check_unit, shared=()) for work in works]
         checks = run_checks(CHECK_STAGE, tasks, runtime, fatal=(NanotokError,))
+    folder.remove_below(f"{_TO_VERIFY}/")
     joint = (file_problem(folder, file) for file in export.joint_files)
     listed = [problem for check in checks for problem in check.result]
     return export, listed + list(filter(None, joint))

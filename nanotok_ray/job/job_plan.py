@@ -313,7 +313,7 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
         late = [layout for layout in layouts_of(plan.recipe) if size and not layout.is_by_slice]
         yield from (_planned("export", last) for _ in late)
     for exporting in plan.exports:
-        if exporting.todo:
+        if not exporting.is_done:
             yield _planned("export", last)
 
 

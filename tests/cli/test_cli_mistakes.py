@@ -165,6 +165,11 @@ MISTAKES = """
 2 | inspect out --source wab | wab | there are web, chats
 2 | export out --to llmx | no layout 'llmx' | did you mean 'llmc'?
 2 | export out --to llmc:size=3 | 'llmc' has no option | there are
+2 | export out --to raw --weights web=1 | weights need a number of tokens | add --tokens 10B
+2 | export out --to raw --tokens 10X | is not a whole number | write one like 500M
+2 | export out --to raw --shuffle x | is not a whole number | --help
+2 | export out --to raw:shuffle=1 --shuffle 2 | has an order in its options | omit --weights
+2 | export out --to raw --weights zoo=1 --tokens 5 | 'zoo' | the sources are
 2 | cache rm nowhere.toml | cannot read the recipe | pass the path
 6 | gc locked | is in use by prepare on host elsewhere | wait
 6 | cache rm locked.toml --all | is in use by prepare on host elsewhere | wait

@@ -99,7 +99,7 @@ def test_a_changed_native_file_is_not_exported(name, suffix, tmp_path, folder):
     ("text", "message"),
     [
         ("zarr", "'zarr'.*datatrove"),
-        ("raw:x=1", "'raw'.*'x=1'.*none"),
+        ("raw:x=1", "'raw'.*'x=1'.*shuffle"),
         ("raw:", "''"),
         ("litdata:block_size=1", "block_size = 1 .*2 to 16777216"),
         ("litdata:block_size=16777217", "block_size = 16777217.*16777216"),

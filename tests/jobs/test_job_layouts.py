@@ -45,6 +45,20 @@ def test_an_added_layout_is_exported_without_tokenizing(corpus, out):
     assert (summary.values["status"], stages) == ("unchanged", {})
 
 
+def test_a_recipe_can_order_a_layout(corpus, tmp_path):
+    ordered = 'output.layouts=["raw", "parquet:shuffle=7", "llmc:tokens=2K,shuffle=7"]'
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", ordered))
+    assert {"scatter", "export"} <= stages.keys()
+    exports = {own["layout"]: own for own in summary.values["exports"]}
+    assert exports["parquet"]["documents"] == exports["raw"]["documents"]
+    assert exports["llmc"]["documents"] < exports["raw"]["documents"]
+    summary, stages, _ = run(recipe(corpus, tmp_path / "out", ordered))
+    assert (summary.values["status"], stages) == ("unchanged", {})
+    again = recipe(corpus, tmp_path / "out", ordered.replace("2K", "3K"))
+    summary, stages, _ = run(again)
+    assert (summary.values["status"], stages.keys()) == ("done", {"scatter", "export"})
+
+
 def test_only_new_shards_are_exported_and_obsolete_files_are_removed(corpus, tmp_path):
     run(recipe(corpus, tmp_path / "out", LAYOUTS))
     before = set(contents(tmp_path / "out/export/raw"))
