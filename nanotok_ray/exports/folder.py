@@ -50,8 +50,13 @@ _PROBES = "run/probe/"  # files by which nodes are tested for access to the fold
 
 SCATTERED = "run/order"
 """The folder of the scatter files, while ordered documents are exported."""
+SCATTERED_TO_VERIFY = "run/verify"
+"""The same, while they are verified."""
 
-_LEFT_BY_KILLED = (_PROBES, f"{SCATTERED}/", f".{EXPORT_NAME}.", "run/.begun.json.")
+_LEFT_BY_KILLED = (
+    *(_PROBES, f"{SCATTERED}/", f"{SCATTERED_TO_VERIFY}/"),
+    *(f".{EXPORT_NAME}.", "run/.begun.json."),
+)
 
 
 def check_folder(folder: Folder) -> None:

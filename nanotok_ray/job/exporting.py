@@ -16,6 +16,7 @@ from nanotok_ray.exports import (
     EXPORT_NAME,
     EXPORTS,
     SCATTERED,
+    SCATTERED_TO_VERIFY,
     Corpus,
     ExportedUnit,
     ExportWork,
@@ -350,12 +351,21 @@ def layouts_of(recipe: Recipe) -> list[Layout]:
     """Return the layouts that a recipe names.
 
     Raises:
-        RecipeError: A layout or an option does not exist.
+        RecipeError: A layout, an option or a source of a mixture does not exist.
     """
     try:
-        return [parse_layout(text) for text in recipe.output.layouts]
+        layouts = [parse_layout(text) for text in recipe.output.layouts]
     except ExportError as error:
         raise RecipeError(f"output.layouts: {error}") from error
+    names = [source.name for source in recipe.sources]
+    for layout in layouts:
+        weights = {} if layout.order is None else layout.order.weights or {}
+        if wrong := [name for name in weights if name not in names]:
+            raise RecipeError(
+                f"output.layouts: the weights of {layout.name} name {wrong[0]!r}, which is not a "
+                f"source of the recipe; the sources are {', '.join(names)}"
+            )
+    return layouts
 
 
 def same_pass(recipe: Recipe, tokenizing: TokenizePlan, out: Folder) -> SamePass | None:
@@ -408,7 +418,6 @@ def finished_exports(recipe: Recipe, out: Folder) -> set[str]:
 
 
 CHECK_STAGE = "verify"
-_TO_VERIFY = "run/verify"
 
 
 def verify_export(folder: Folder, out: Folder, runtime: Runtime) -> tuple[Export, list[str]]:
@@ -429,14 +438,16 @@ def verify_export(folder: Folder, out: Folder, runtime: Runtime) -> tuple[Export
         return export, [
             f"{folder.url} is not an export of the current output {out.url}: export again"
         ]
-    ordering = _ordering(corpus, shards, layout, folder, export, files_in=_TO_VERIFY)
-    with runtime.session():
-        if ordering is not None:
-            ordering = ordering.scattered(runtime)
-        works = _works(corpus, shards, layout, ordering, folder)
-        tasks = [replace(_task(work), work=check_unit, shared=()) for work in works]
-        checks = run_checks(CHECK_STAGE, tasks, runtime, fatal=(NanotokError,))
-    folder.remove_below(f"{_TO_VERIFY}/")
+    ordering = _ordering(corpus, shards, layout, folder, export, files_in=SCATTERED_TO_VERIFY)
+    try:
+        with runtime.session():
+            if ordering is not None:
+                ordering = ordering.scattered(runtime)
+            works = _works(corpus, shards, layout, ordering, folder)
+            tasks = [replace(_task(work), work=check_unit, shared=()) for work in works]
+            checks = run_checks(CHECK_STAGE, tasks, runtime, fatal=(NanotokError,))
+    finally:
+        folder.remove_below(f"{SCATTERED_TO_VERIFY}/")
     joint = (file_problem(folder, file) for file in export.joint_files)
     listed = [problem for check in checks for problem in check.result]
     return export, listed + list(filter(None, joint))

@@ -311,10 +311,11 @@ def planned_stages(plan: JobPlan, last: Mapping[str, StageTime]) -> Iterator[Pla
         # Here it compares records; their files were checked as they were written.
         yield _planned("verify", last, seconds=0.0)
         late = [layout for layout in layouts_of(plan.recipe) if size and not layout.is_by_slice]
-        yield from (_planned("export", last) for _ in late)
-    for exporting in plan.exports:
-        if not exporting.is_done:
-            yield _planned("export", last)
+    else:
+        late = [exporting.layout for exporting in plan.exports if exporting.has_tasks]
+    for layout in late:
+        names = ("export",) if layout.order is None else ("scatter", "export")
+        yield from (_planned(name, last) for name in names)
 
 
 def _learning_stages(

@@ -34,7 +34,7 @@ from nanotok_ray.units import few, quantity
 _RUN_ORDER = (
     *("hash", "duplicates"),
     *("count", "merge", "reduce", "learn", "pairs", "segments"),
-    *("check", "tokenize", "verify", "export"),
+    *("check", "tokenize", "verify", "scatter", "export"),
 )
 
 DONE = "done"

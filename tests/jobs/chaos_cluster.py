@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nanotok_ray.job import ordering, reducing
 from tests.support.disturbed_output import differing, named_temporaries
 from tests.support.fleet import Driver, Fleet, fleet, kill_a_worker
 from tests.support.small_corpus import (
@@ -30,10 +31,17 @@ KINDS = ("worker", "node", "driver", "several")
 SINGLE = KINDS[:3]
 MAX_DEATHS = 4
 SLICE_BYTES = 25_000
-PART_BYTES = 16 << 10
-"""Bytes of count files that one task sums: small, so that the sum has several tasks."""
+STAGES = ("count", "reduce", "tokenize", "export")
+LAYOUTS = [
+    "raw",
+    "llmc:shuffle=7",
+    "parquet:weights=web=0.6+chats=0.4,tokens=50K,shuffle=7",
+]
 
-STAGES = ("count", "reduce", "tokenize")
+
+def make_tasks_small() -> None:
+    """Let sums and orders of small corpora have several tasks, in the driver of a job."""
+    reducing.PART_BYTES = ordering.SECTION_BYTES = ordering.SCATTER_BYTES = 16 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +127,7 @@ class Job:
         text = text.replace("vocab_size = 350", self.tokenizer)
         text = text.replace("\npaths = ", f"\n{self.source}\npaths = ")
         text = text.replace('kind = "text"\n', f'kind = "text"\n{self.texts}\n')
+        text = text.replace("[output]\n", f"[output]\nlayouts = {json.dumps(LAYOUTS)}\n")
         (root / "edits.py").write_text(EDITS)
         self.recipe.write_text(text.replace("3000", str(SLICE_BYTES)))
 
@@ -146,6 +155,7 @@ class Job:
             "tokenize": [
                 self.out / name for name in ("web", "chats", "records/tokenize", "quarantine")
             ],
+            "export": [self.out / "export"],
         }[stage]
         return sum(len(names) for folder in folders for _, _, names in os.walk(folder))
 
@@ -173,7 +183,7 @@ class ClusterJob(Job):
 
     def start(self) -> Driver:
         address = self._nodes.address
-        return Driver(self.recipe, address=address, log=self.log, part_bytes=PART_BYTES)
+        return Driver(self.recipe, address=address, log=self.log, before=make_tasks_small)
 
     def kill(self, driver: Driver, what: str, rng: random.Random) -> bool:
         if what == "driver":

@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nanotok_ray.cli import main
-from nanotok_ray.job import reducing
-from tests.jobs.chaos_cluster import PART_BYTES, Job, Round, play, write_corpus
+from tests.jobs.chaos_cluster import Job, Round, make_tasks_small, play, write_corpus
 
 SIGNALS = {
     "local driver": signal.SIGKILL,
@@ -100,5 +99,5 @@ def local_rounds(root: Path, seeds: Iterator[tuple[str, int]]) -> Iterator[Round
 
 
 if __name__ == "__main__":
-    reducing.PART_BYTES = PART_BYTES
+    make_tasks_small()
     sys.exit(main(["prepare", *sys.argv[1:], "--local", "--cpus", "2"]))

@@ -21,10 +21,9 @@ import fsspec.config
 from nanotok_ray.api import prepare
 from nanotok_ray.cluster.session import ray_session
 from nanotok_ray.errors import NanotokError
-from nanotok_ray.job import reducing
 from nanotok_ray.recipe import Recipe, parse_recipe
 from nanotok_ray.storage import Folder
-from tests.jobs.chaos_cluster import MAX_DEATHS, PART_BYTES, Round
+from tests.jobs.chaos_cluster import LAYOUTS, MAX_DEATHS, Round, make_tasks_small
 from tests.support.faulty_proxy import Fault, FaultyProxy
 from tests.support.fleet import kill_a_worker
 from tests.support.s3_server import BUCKET, s3_behind_a_proxy
@@ -59,7 +58,7 @@ def s3_rounds(
     """Run rounds against one server, moto or s3s, on one local Ray."""
     os.environ["FSSPEC_S3"] = json.dumps(CLIENT)  # for the workers
     fsspec.config.conf["s3"] = CLIENT
-    reducing.PART_BYTES = PART_BYTES
+    make_tasks_small()
     write_corpus(root / "in")
     with s3_behind_a_proxy(server) as proxy, ray_session(cpus=2):
         bucket = Folder(f"s3://{BUCKET}/chaos")
@@ -75,7 +74,8 @@ def s3_rounds(
 
 def _recipe(bucket: Folder, name: str) -> Recipe:
     text = RECIPE.format(root=f"{bucket.url}/in", out=f"{bucket.url}/{name}")
-    return parse_recipe(text.replace("3000", str(SLICE_BYTES)))
+    layouts = f"output.layouts={json.dumps(LAYOUTS)}"
+    return parse_recipe(text.replace("3000", str(SLICE_BYTES)), overrides=[layouts])
 
 
 def objects(bucket: Folder, name: str) -> dict[str, str]:

@@ -82,7 +82,14 @@ def test_only_new_shards_are_exported_and_obsolete_files_are_removed(corpus, tmp
 
 @pytest.mark.parametrize(
     ("value", "part"),
-    [('["zarr"]', "zarr"), ('["raw", "raw"]', "twice"), ('["raw:x=1"]', "x=1"), ('[""]', "empty")],
+    [
+        ('["raw:weights=zoo=1,tokens=5"]', "'zoo'"),
+        ('["raw:weights=web=1"]', "tokens=10B"),
+        ('["zarr"]', "zarr"),
+        ('["raw", "raw"]', "twice"),
+        ('["raw:x=1"]', "x=1"),
+        ('[""]', "empty"),
+    ],
 )
 def test_wrong_layouts_are_refused_before_anything_is_read(value, part, out, tmp_path):
     with pytest.raises(RecipeError, match=part) as error:

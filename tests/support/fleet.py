@@ -115,11 +115,11 @@ class Driver:
         log: Path,
         gate: Path | None = None,
         after: int = 0,
-        part_bytes: int | None = None,
+        before: Callable[[], None] | None = None,
     ) -> None:
         self.log = log
         waits = (gate and str(gate), after)
-        arguments = (str(recipe), address, HEAD, str(log), *waits, part_bytes)
+        arguments = (str(recipe), address, HEAD, str(log), *waits, before)
         self.process = _SERVER.Process(target=run_driver, args=arguments)
         self.process.start()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nanotok_ray.api import prepare
-from nanotok_ray.job import counting, reducing, tokenize
+from nanotok_ray.job import counting, tokenize
 from nanotok_ray.job import work as stages
 from nanotok_ray.job.events import Event
 from nanotok_ray.recipe import Recipe, load_recipe
@@ -25,7 +25,7 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     log: str,
     gate: str | None,
     after: int,
-    part_bytes: int | None,
+    before: Callable[[], None] | None,
 ) -> None:
     """Run the job; the log contains all of its output."""
     sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -34,8 +34,8 @@ def run_driver(  # noqa: PLR0917 - travels to a process as it is
     recipe = load_recipe(path)
     if gate is not None:
         stand_still(recipe, gate=Path(gate), after=after)
-    if part_bytes is not None:
-        reducing.PART_BYTES = part_bytes
+    if before is not None:
+        before()
     import ray  # noqa: PLC0415 - the local executor runs without
 
     ray.init(address=address, _node_ip_address=own_address, log_to_driver=False)
