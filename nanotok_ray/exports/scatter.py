@@ -143,28 +143,31 @@ def scatter(work: ScatterWork) -> int:
     folder = Folder(work.folder)
     if finished_record(folder, work.record_name, ScatterRecord, key=work.key) is None:
         with folder.create(f"{work.name}.documents", is_durable=False) as file:
-            documents, entries = _write_documents(work, file)
+            entries = _write_documents(work, file)
         with folder.create(f"{work.name}.index", is_durable=False) as table:
             table.write(entries.tobytes())
         files = tuple(
             StoredFile(name=f"{work.name}{suffix}", size=written.size, sha256=written.sha256)
             for suffix, written in ((".index", table), (".documents", file))
         )
-        record = ScatterRecord(key=work.key, files=files, stage="scatter", documents=documents)
+        record = ScatterRecord(key=work.key, files=files, stage="scatter")
         write_record(folder, work.record_name, record)
     return work.unit.num_bytes
 
 
-def _write_documents(work: ScatterWork, file: WrittenFile) -> tuple[int, npt.NDArray[np.void]]:
-    """Write the documents of each section; return the number of all documents, and the index."""
-    batches = list(work.unit.batches())
+def _write_documents(work: ScatterWork, file: WrittenFile) -> npt.NDArray[np.void]:
+    """Write the documents of each section, and return the index.
+
+    Shards of which no document is needed are not read.
+    """
+    where, indexes, times = work.sections.of_documents(work.first, work.unit.documents)
+    batches = list(work.unit.batches()) if len(where) else []
     starts = np.cumsum([0, *map(len, batches)])
     tables = [
         _table(batch, work.first + start, work.suffixes)
         for batch, start in zip(batches, starts.tolist(), strict=False)
     ]
     lengths = np.concatenate([np.zeros(0, np.int64), *(batch.lengths for batch in batches)])
-    where, indexes, times = work.sections.of_documents(work.first, len(lengths))
     entries = np.zeros(len(work.sections), dtype=ENTRY)
     cuts = np.searchsorted(where, np.arange(len(entries) + 1))
     for section in np.flatnonzero(np.diff(cuts)).tolist():
@@ -178,7 +181,7 @@ def _write_documents(work: ScatterWork, file: WrittenFile) -> tuple[int, npt.NDA
         tokens = int((lengths[chosen] * times[cuts[section] : cuts[section + 1]]).sum())
         entries[section] = file.size, len(data), tokens, zlib.crc32(data)
         file.write(data)
-    return len(lengths), entries
+    return entries
 
 
 def _table(batch: DocumentBatch, first: int, suffixes: frozenset[str]) -> pa.Table:

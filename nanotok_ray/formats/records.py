@@ -406,8 +406,6 @@ class ScatterRecord(ResultRecord):
     """The record of a scatter file: the documents of some shards, by the sections of an order."""
 
     stage: Literal["scatter"]
-    documents: Number
-    """The number of documents that were read."""
 
 
 class RowGroup(NamedTuple):

@@ -75,8 +75,8 @@ def test_files_that_read_back_differently_get_no_record_and_another_attempt(
     right = LocalStore.create
 
     @contextmanager
-    def lose_a_bit(self, name):
-        with right(self, name) as file:
+    def lose_a_bit(self, name, **options):
+        with right(self, name, **options) as file:
             yield file
         path = self.path(name)
         if name.endswith(suffix) and path.exists():
