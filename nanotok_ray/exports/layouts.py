@@ -1,7 +1,8 @@
 """The layouts by name, as `NAME` and `NAME:KEY=VALUE,...`."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from nanotok_ray.errors import CorruptOutputError, ExportError, RecipeError
 from nanotok_ray.exports.datatrove import Datatrove
@@ -40,7 +41,11 @@ def parse_layout(text: str) -> Layout:
         near = did_you_mean(name, LAYOUTS)
         hint = f"{near} " if near else ""
         raise ExportError(f"no layout {name!r}; {hint}there are {', '.join(LAYOUTS)}")
-    return layout(**_options(layout, options) if colon else {})
+    if not colon:
+        return layout()
+    values = _options(layout, options)
+    order = {key: str(values.pop(key)) for key in ORDER_OPTIONS if key in values}
+    return replace(layout(), **values, order=parse_order(order))
 
 
 def format_options(layout: Layout) -> str:
@@ -69,7 +74,7 @@ def _format(name: str, options: Mapping[str, int | str]) -> str:
     return f"{name}:{values}" if values else name
 
 
-def _options(layout: type[Layout], text: str) -> dict[str, Any]:
+def _options(layout: type[Layout], text: str) -> dict[str, int | str]:
     known = layout.option_types() | dict.fromkeys(ORDER_OPTIONS, str)
     values: dict[str, int | str] = {}
     for part in text.split(","):
@@ -82,8 +87,7 @@ def _options(layout: type[Layout], text: str) -> dict[str, Any]:
         if key in values:
             raise ExportError(f"layout {layout.name!r}: {key} is given twice; pass it once")
         values[key] = _value(layout, key, value, kind=known[key])
-    order = {key: str(values.pop(key)) for key in ORDER_OPTIONS if key in values}
-    return {**values, "order": parse_order(order)}
+    return values
 
 
 def _value(layout: type[Layout], key: str, value: str, *, kind: object) -> int | str:
