@@ -9,7 +9,10 @@ from typing import Any
 from nanotok_ray.dialects.fields import JsonObject, kind_of, quoted, value_of_text
 from nanotok_ray.errors import SourceError
 
-_ONLY = "only python, with the one argument code, maps onto <|python_start|>"
+_ONLY = (
+    "only python, with the one argument code, maps onto <|python_start|>; other calls need a chat "
+    "template: that of tokenizer.path, or source.template"
+)
 
 
 def calls_as_parts(messages: list[JsonObject]) -> list[JsonObject]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 
 from nanotok_ray.errors import PlanError
-from nanotok_ray.formats import MANIFEST_NAME, ShardSettings, Totals, to_values
+from nanotok_ray.formats import MANIFEST_NAME, ShardSettings, TemplateSettings, Totals, to_values
 from nanotok_ray.job.frozen_plan import published
 from nanotok_ray.recipe import OutputRecipe
 from nanotok_ray.sources import (
@@ -129,6 +129,24 @@ def _setting_lines(
         if field.name == "tokenizer_sha256":
             yield f"source {name!r}: the tokenizer is {value[:16]}, it was {old[:16]}"
         elif field.name == "template":
-            yield f"source {name!r}: the chat template or its settings are others"
+            yield from _template_lines(name, before.template, current.template)
         else:
             yield f"source {name!r}: {field.name} is {value}, it was {old}"
+
+
+def _template_lines(
+    name: str, before: TemplateSettings | None, current: TemplateSettings | None
+) -> Iterator[str]:
+    if before is None or current is None:
+        how = "as nanochat does" if current is None else "with a chat template"
+        yield f"source {name!r}: conversations are now rendered {how}"
+        return
+    for field in fields(current):
+        value, old = (to_values(getattr(one, field.name)) for one in (current, before))
+        if old != value and field.name in _TEMPLATE_TEXTS:
+            yield f"source {name!r}: {_TEMPLATE_TEXTS[field.name]} has another text"
+        elif old != value:
+            yield f"source {name!r}: {field.name} of the chat template is {value}, it was {old}"
+
+
+_TEMPLATE_TEXTS = {"text": "the chat template", "training_text": "the template for training"}

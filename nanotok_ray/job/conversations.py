@@ -1,7 +1,7 @@
 """The first conversations of each source, rendered before a job starts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -92,7 +92,8 @@ def _sample(
     None if the slice has no documents.
     """
     first, seen = None, 0
-    for piece, batch in SliceReading(slice_, max_document_bytes=settings.max_document_bytes):
+    reading = SliceReading(slice_, max_document_bytes=settings.max_document_bytes)
+    for piece, batch in reading:
         name = slice_.pieces[piece].file.dialect
         assert name is not None, "the plan names the dialect of every such file"
         dialect = dialect_of(settings, slice_.kind, name, id_column=slice_.id_column)
@@ -103,9 +104,22 @@ def _sample(
             sample = _rendered(documents, dialect, slice_.source, settings, tokenizer)
             seen += len(documents)
             if sample.trained or seen >= _MAX_READ:
-                return sample if sample.trained else first or sample
+                return _with_unreadable(sample if sample.trained else first or sample, reading)
             first = first or sample
-    return first
+    return None if first is None else _with_unreadable(first, reading)
+
+
+def _with_unreadable(sample: ConversationSample, reading: SliceReading) -> ConversationSample:
+    """Add a note on rows that were quarantined before they could be rendered."""
+    entry = next(iter(reading.quarantined), None)
+    if entry is None:
+        return sample
+    rows = quantity(len(reading.quarantined), "row")
+    note = (
+        f"source {sample.source!r}: {rows} of the first {reading.documents_in:,} cannot be read; "
+        f"the first, row {entry.row} of {entry.file}, because {entry.reason}"
+    )
+    return replace(sample, notes=(note, *sample.notes))
 
 
 def _rendered(

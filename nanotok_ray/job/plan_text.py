@@ -188,6 +188,8 @@ def _shortened(text: str) -> str:
 
 _MAX_SHOWN = 1200
 """Characters of the first conversation that are shown."""
+_MAX_UNTRAINED = 400
+"""Characters that are shown of a passage of it that is not trained on."""
 
 
 def _conversation_lines(sample: ConversationSample) -> Iterator[str]:
@@ -198,10 +200,16 @@ def _conversation_lines(sample: ConversationSample) -> Iterator[str]:
         f"chat        {sample.source}: {sample.template}; of the first {number}, {share:.1%} of "
         f"{quantity(sample.tokens, 'token')} trained on"
     )
-    marked = [f"[[{one.text}]]" if one.trained else one.text for one in sample.passages]
+    marked = [f"[[{one.text}]]" if one.trained else _middle(one.text) for one in sample.passages]
     text = printable("".join(marked), lines=True)
     shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
     yield from (f"{_INDENT}{line}" for line in shown.splitlines())
+
+
+def _middle(text: str) -> str:
+    """Shorten a long text in its middle, so that what follows it is shown."""
+    half = _MAX_UNTRAINED // 2
+    return text if len(text) <= _MAX_UNTRAINED else f"{text[:half]} ... {text[-half:]}"
 
 
 def _dialects(files: Mapping[str, int]) -> str:

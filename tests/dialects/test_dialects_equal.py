@@ -177,7 +177,10 @@ def test_invalid_json_is_refused_in_every_dialect(document, reason, dialect):
 SHAPE = "expected an array of messages or an object with the array as 'messages', got "
 KNOWN = "; known are system, human, user, gpt, assistant"
 NOT_UNDERSTOOD = "tool call not understood: "
-ONLY = "; only python, with the one argument code, maps onto <|python_start|>"
+ONLY = (
+    "; only python, with the one argument code, maps onto <|python_start|>; other calls need a "
+    "chat template: that of tokenizer.path, or source.template"
+)
 BESIDE = "; beside tool calls it may be a string, an array of parts or null"
 NO_ANSWER = "tool call has no answer: "
 NO_INDEX = "string indices must be integers" + (

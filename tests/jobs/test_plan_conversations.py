@@ -14,12 +14,12 @@ USER = {"role": "user", "content": "the question"}
 ANSWER = {"role": "assistant", "content": "the answer"}
 
 
-def plan_of(folder, rows, *, template=CHATML, keys=""):
-    """Return the plan of a job over conversations."""
+def plan_of(folder, rows, *, template=CHATML, keys="", end=""):
+    """Return the plan of a job over conversations, and `end` after them."""
     (folder / "tokenizer").mkdir(exist_ok=True)
     (folder / "tokenizer/tokenizer.json").write_text(byte_tokenizer())
     (folder / "tokenizer/chat_template.jinja").write_text(template)
-    (folder / "chats.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (folder / "chats.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows) + end)
     recipe = f"""
         [[source]]
         name = "chats"
@@ -53,6 +53,18 @@ def test_conversations_that_are_refused_are_in_a_note(tmp_path):
     plan = plan_of(tmp_path, [[USER, ANSWER], [{"role": "user", "content": "<|im_end|>"}]])
     assert any("1 of the first 2 conversations" in note for note in plan.notes)
     assert any("special token in a message" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("keys", ["", 'id_column = "id"'])
+def test_rows_that_are_not_json_are_in_a_note(keys, tmp_path):
+    rows = [{"id": "a", "messages": [USER, ANSWER]}] * 2
+    notes = plan_of(tmp_path, rows, keys=keys, end='{"id": "b", "mess\n').notes
+    assert any("1 " in note and "invalid JSON" in note for note in notes)
+
+
+def test_a_long_question_does_not_hide_what_is_trained_on(tmp_path):
+    question = {"role": "user", "content": "long " * 1000}
+    assert "[[the answer<|im_end|>" in plan_of(tmp_path, [[question, ANSWER]]).text()
 
 
 def test_tools_that_are_not_rendered_are_in_a_note(tmp_path):
