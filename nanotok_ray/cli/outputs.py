@@ -26,8 +26,10 @@ from nanotok_ray.cli.printing import numbers_text
 from nanotok_ray.units import format_share, quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nanotok_ray.exports import Layout
-    from nanotok_ray.formats import Export
+    from nanotok_ray.formats import Export, MixedSource
 
 
 @command(
@@ -459,18 +461,26 @@ def _export_lines(export: "Export") -> list[str]:
     names = ("files", "bytes", "documents", "tokens")
     lines = [f"  {numbers_text({name: getattr(export, name) for name in names})}"]
     lines += [f"  skipped: {number:,} {why}" for why, number in export.left_out.items()]
-    sources = {} if export.mixture is None else export.mixture.sources
-    total = sum(source.tokens for source in sources.values())
-    for name, source in sources.items():
-        left_out = quantity(source.left_out_documents, "document")
-        lines.append(
-            f"  {name}: {format_share(source.tokens, total)} of the tokens, "
-            f"{source.epochs:.2f} epochs, {left_out} left out"
-        )
+    if export.mixture is not None:
+        lines += _mixture_lines(export.mixture.sources)
     if unread := sum(export.unread_tokens.values()):
         tokens = quantity(unread, "token")
         lines.append(f"  not read: {tokens} at the ends of sources, too few for a block")
     masks = f"{export.masks}, of sources with masks" if export.masks else "not stored"
     lines.append(f"  loss masks: {masks}")
     lines.append(f"  read by {export.reader}")
+    return lines
+
+
+def _mixture_lines(sources: "Mapping[str, MixedSource]") -> list[str]:
+    """Return what an ordered export has of the train documents."""
+    documents = sum(source.documents for source in sources.values())
+    total = sum(source.tokens for source in sources.values())
+    lines = [f"  train: {quantity(documents, 'document')}, {quantity(total, 'token')}"]
+    for name, source in sources.items():
+        left_out = quantity(source.left_out_documents, "document")
+        lines.append(
+            f"    {name}: {format_share(source.tokens, total)} of these tokens, "
+            f"{source.epochs:.2f} epochs, {left_out} left out"
+        )
     return lines

@@ -133,7 +133,9 @@ def run_submit(arguments: "Arguments") -> int:
     started = start(server, submission, arguments.submission_id)
     display.print(_started_line(started, submission, address))
     if not arguments.no_wait:
-        return _follow(server, started.submission_id, submission, arguments, lines)
+        was_over = started.was_there is not None and started.was_there.status.is_terminal()
+        submitted = started.submission_id
+        return _follow(server, submitted, submission, arguments, lines, was_over=was_over)
     status = "PENDING" if started.was_there is None else started.was_there.status.value
     console.result(
         _Submitted(status="submitted", submission_id=started.submission_id, job_status=status)
@@ -147,6 +149,8 @@ def _follow(
     submission: Submission,
     arguments: "Arguments",
     lines: SubmitLines,
+    *,
+    was_over: bool,
 ) -> int:
     """Follow the job, print its result and return the exit code."""
     log = JobLog(lines.show)
@@ -163,16 +167,20 @@ def _follow(
             text = [f"  | {line}" for line in log.last or (job.message or "").splitlines()]
         else:
             text = _summary_lines(log.summary, submission.sources)
-        lines.end(ending.message, text)
+        again = _again(arguments) if ending.exit_code else ""
+        lines.end(ending.message + again, text)
     else:
         lines.end(f"{ending.message}; {_next_step(ending, submission_id, server.address)}")
     is_own = ending.status in {"interrupted", "terminated"}
+    cause = log.summary.get("error") if has_ended and isinstance(log.summary, dict) else None
     arguments.console.result(
         _Submitted(
             status=ending.status,
             submission_id=submission_id,
             job_status=None if job is None else job.status.value,
-            error=ending.message if ending.exit_code and not is_own else None,
+            exit_code=ending.exit_code,
+            already_ran=was_over,
+            error=(cause or ending.message) if ending.exit_code and not is_own else None,
             summary=log.summary if has_ended else None,
         )
     )
@@ -186,6 +194,9 @@ class _Submitted:
     status: str
     submission_id: str
     job_status: str | None
+    exit_code: int = 0
+    already_ran: bool = omitted(default=False)
+    """Whether this id had ended before, so that nothing was submitted."""
     error: str | None = omitted()
     summary: Summary | None = omitted()
 
@@ -200,6 +211,13 @@ def _summary_lines(values: object, sources: Sequence[str]) -> list[str]:
             summary = replace(summary, corpus=ordered)
         return summary.text().splitlines()
     return []
+
+
+def _again(arguments: "Arguments") -> str:
+    """Return how a job that has failed is run again: an id runs once."""
+    if arguments.submission_id is None:
+        return "; the same command submits it again, and it resumes"
+    return "; to run it again, pass another --submission-id, and it resumes"
 
 
 def _next_step(ending: Ending, submission_id: str, address: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nanotok_ray.errors import IncompleteOutputError, TokenizerError
+from nanotok_ray.errors import IncompleteOutputError, RecipeError, TokenizerError
 from nanotok_ray.formats import (
     MANIFEST_NAME,
     SHARDS_INDEX_NAME,
@@ -236,6 +236,11 @@ def decide(
     if command == "prepare":
         check_special_tokens(recipe, None)
         layouts_of(recipe)
+    if command == "train" and recipe.tokenizer.path is not None:
+        raise RecipeError(
+            f"tokenizer.path = {recipe.tokenizer.path!r} names an existing tokenizer, so there is "
+            "nothing to learn; use `nanotok prepare` or `nanotok tokenize`, or remove the key"
+        )
     out = Folder(recipe.output.path)
     frozen = frozen_bytes(out)
     plan = plan_for(recipe, out, resplit=resplit, on_event=on_event)
@@ -385,11 +390,7 @@ def _notes(announced: JobPlan) -> Iterator[str]:
 def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:
     """Yield notes on settings that have no effect."""
     settings = recipe.tokenizer
-    if (
-        command != "train"
-        and settings.path is not None
-        and "vocab_size" in settings.model_fields_set
-    ):
+    if settings.path is not None and "vocab_size" in settings.model_fields_set:
         yield (
             f"tokenizer.vocab_size = {settings.vocab_size:,} has no effect: the tokenizer is that "
             f"of tokenizer.path, {settings.path}"

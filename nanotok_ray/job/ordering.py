@@ -141,13 +141,14 @@ class Ordering:
         if self.end is None:
             return []
         ends, last = self._sections(self.end.sections).ends, self.end.sections - 1
+        size = self.corpus.item_bytes * _tokens_per_document(self.shards, self.mixture)
         sections = [
             Section(
                 number=number,
-                documents=sum(ends[number + 1]) - sum(taken),
+                documents=(documents := sum(ends[number + 1]) - sum(taken)),
                 tokens=self.end.last_tokens if number == last else None,
                 taken=taken,
-                num_bytes=SECTION_BYTES,
+                num_bytes=int(documents * size),
             )
             for number, taken in enumerate(ends[:-1])
         ]
