@@ -22,6 +22,7 @@ from nanotok_ray.cli.options import (
     number,
     options,
     override_option,
+    overrides_of,
     recipe_argument,
     recipe_of,
     relearn_option,
@@ -260,9 +261,17 @@ def _run_job(name: str, arguments: Arguments, **options: bool) -> int:
         _copy_to_nanochat(arguments, recipe)
     times = replace(summary.times, wall_seconds=round(arguments.console.seconds, 3))
     summary = replace(summary, times=times)
-    of_recipe = f"tokenize {shlex.quote(arguments.recipe)}" if name == "train" else ""
+    of_recipe = _tokenize_command(arguments) if name == "train" else ""
     _print_result(arguments, summary, skipped, of_recipe=of_recipe)
     return 0
+
+
+def _tokenize_command(arguments: Arguments) -> str:
+    """Return the command that follows `train` with the same settings, without its first word."""
+    words = ["tokenize", arguments.recipe, *(["--local"] if arguments.local else [])]
+    words += ["--address", arguments.address] if arguments.address else []
+    words += [word for override in overrides_of(arguments) for word in ("--set", override)]
+    return shlex.join(words)
 
 
 def _usable(

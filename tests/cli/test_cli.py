@@ -60,7 +60,9 @@ def test_train_accepts_the_flags_of_nanochat_in_both_spellings(job, run):
     ):
         code, values, text = run("train", job[0], *flags)
         assert (code, values["vocab_size"]) == (0, size)
-        assert f"nanotok tokenize {job[0]}\n" in text
+        keys = f"tokenizer.vocab_size={size}", "limits.max_chars=500", "limits.doc_cap=40"
+        settings = " ".join(f"--set {key}" for key in keys)
+        assert f"nanotok tokenize {job[0]} {settings}\n" in text
 
 
 def test_train_without_a_recipe_uses_the_folders_of_nanochat(
