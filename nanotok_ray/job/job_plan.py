@@ -385,6 +385,11 @@ def _notes(announced: JobPlan) -> Iterator[str]:
         yield from setting_changes(announced.published, tokenizing.settings)
     elif announced.command != "train":
         yield from _pending_notes(announced)
+    elif announced.published and announced.tokenizer is None:
+        yield (
+            f"{out.url} is published; if the learned tokenizer is another one, its manifest is "
+            "removed, and the output cannot be read until `nanotok tokenize` has run"
+        )
 
 
 def _setting_notes(recipe: Recipe, command: str) -> Iterator[str]:

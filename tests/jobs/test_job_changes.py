@@ -7,7 +7,7 @@ import pytest
 
 from nanotok_ray.api import prepare, tokenize, train
 from nanotok_ray.cli import main
-from nanotok_ray.errors import PlanError
+from nanotok_ray.errors import PlanError, RecipeError
 from nanotok_ray.job.job_plan import decide
 from nanotok_ray.job.planning import plan_job
 from nanotok_ray.job.work import count_work
@@ -261,12 +261,16 @@ def test_smaller_tokenizers_and_added_tokens_extend_a_kept_one(corpus, out):
     assert run(also).summary.values["status"] == "unchanged"
 
 
-def test_plan_and_tokenize_keep_the_tokenizer(grown, out):
+def test_plan_and_tokenize_keep_the_tokenizer(grown, corpus, out):
     announced = decide(grown, command="prepare").values
     assert (announced["count"]["todo"], announced["learn"]["todo"]) == (0, 0)
     assert [note for note in announced["notes"] if "--relearn" in note]
     assert decide(grown, command="prepare", relearn=True).values["learn"]["todo"] == 1
-    assert decide(grown, command="train").values["learn"]["todo"] == 1
+    again = decide(grown, command="train").values
+    assert again["learn"]["todo"] == 1
+    assert [note for note in again["notes"] if "is published" in note]
+    with pytest.raises(RecipeError, match="nothing to learn"):
+        decide(recipe(corpus, out, f"tokenizer.path={out}/tokenizer"), command="train")
     run(grown, tokenize)
     second_pass = contents(out)
     assert run(grown).summary.values["status"] == "unchanged"
