@@ -26,6 +26,12 @@ NOT_COUNTED: Final = (
 )
 """The line of a source that is added to a recipe whose tokenizer exists and is kept."""
 
+OF_A_MODEL: Final = (
+    '# tools = "tools"  # the field with tools, which the chat template of a model renders: set\n'
+    '#                    tokenizer.path, or template = "FILE.jinja" (docs/chats.md)\n'
+)
+"""The lines of a source of conversations, for users who fine-tune a model."""
+
 
 def recipe_text(
     sources: Sequence[DraftedSource],
@@ -97,6 +103,8 @@ def source_text(
             lines.append(_exclude(source, others))
     if is_late and source.shape.kind == "text":
         lines.append(NOT_COUNTED)
+    if source.shape.kind == "chat":
+        lines.append(OF_A_MODEL)
     if source.shape.ids:
         ids = toml(source.shape.ids)
         lines.append(f"# id_column = {ids}  # carried along beside each document\n")
