@@ -53,8 +53,10 @@ def document_range(text: str) -> Range:
 def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
     """Return the indexes of the requested documents, counted from 0, in the given order.
 
-    >>> numbers_of([(-1, -1), (0, 2)], count=5, where="split train")
-    [4, 0, 1, 2]
+    A range ends at the last document.
+
+    >>> numbers_of([(-1, -1), (0, 2), (3, 9)], count=5, where="split train")
+    [4, 0, 1, 2, 3, 4]
 
     Raises:
         RecipeError: A document does not exist, there are too many, or a range is in decreasing
@@ -63,6 +65,7 @@ def numbers_of(ranges: Sequence[Range], *, count: int, where: str) -> list[int]:
     numbers: list[int] = []
     for first, last in ranges:
         asked = f"--doc {first}" if first == last else f"--doc {first}-{last}"
+        last = min(last, count - 1) if last > first >= 0 else last  # noqa: PLW2901
         if not (-count <= first < count and -count <= last < count):
             raise RecipeError(
                 f"{asked}: {where} has {quantity(count, 'document')}, counted from 0, or from the "

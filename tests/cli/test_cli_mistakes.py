@@ -158,7 +158,7 @@ MISTAKES = """
 4 | inspect cut | cut/web | nanotok verify
 4 | tokenize new.toml | no tokenizer in | train one first
 2 | inspect out --doc -111 | --doc -111 | counted from 0, or from the end
-2 | inspect out --doc 0-110 | --doc 0-110 | split train has 110 documents
+2 | inspect out --doc 110-111 | --doc 110-111 | counted from 0
 2 | inspect out --source chats --doc 30 | split train of source chats has 30 documents | counted from 0
 2 | inspect out --doc 9999 | --doc 9999 | counted from 0
 2 | inspect out --doc 9-3 | --doc 9-3 | swap them
