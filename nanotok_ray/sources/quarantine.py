@@ -236,8 +236,9 @@ def check_limits(
         QuarantineLimitError: The number of tails, or the number or the share of documents, exceeds
             its limit.
     """
-    counted = sum(number for kind, number in quarantined.items() if kind not in BY_CHOICE)
-    reasons = ", ".join(f"{kind} ({number:,})" for kind, number in quarantined.items())
+    bad = {kind: number for kind, number in quarantined.items() if kind not in BY_CHOICE}
+    counted = sum(bad.values())
+    reasons = ", ".join(f"{kind} ({number:,})" for kind, number in bad.items())
     tails = quarantined.get(TAIL, 0)
     if tails > limits.max_tails:
         raise QuarantineLimitError(
