@@ -292,7 +292,7 @@ def duplicate_lines(*, max_share: float) -> BatchFunction:
     """
 
     @per_document
-    def of_text(text: str, **_: object) -> str | Drop:
+    def of_text(text: str, /, **_: object) -> str | Drop:
         lines = [line for line in text.splitlines() if line.strip()]
         repeated = len(lines) - len(set(lines))
         return drop("duplicate lines") if repeated > max_share * len(lines) else text
@@ -329,7 +329,7 @@ def normalize(form: str) -> BatchFunction:
     unicodedata.normalize(form, "\u00e9")  # type: ignore[arg-type]
 
     @per_document
-    def of_text(text: str, **_: object) -> str:
+    def of_text(text: str, /, **_: object) -> str:
         return unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
     return of_text

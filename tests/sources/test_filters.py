@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -49,6 +50,27 @@ def test_repeated_lines_are_those_after_an_equal_one(texts, share):
 
     result = filters.apply(filters.duplicate_lines(max_share=share), texts)
     assert result == expected(texts, keep, "duplicate lines")
+
+
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [(filters.duplicate_lines(max_share=0.5), ["e\u0301"]), (filters.normalize("NFC"), ["\xe9"])],
+)
+def test_a_column_can_be_called_text(function, kept):
+    columns = {"source_row": [0], "body": ["e\u0301"], "text": ["another"]}
+    assert function(pa.RecordBatch.from_pydict(columns))["body"].to_pylist() == kept
+
+
+def test_the_table_of_the_page_names_every_filter():
+    page = (Path(__file__).parents[2] / "docs/datasets.md").read_text("utf-8")
+    makers = [
+        name
+        for name, value in vars(filters).items()
+        if getattr(value, "__annotations__", {}).get("return") == filters.BatchFunction
+        and name not in {"chain", "per_document"}
+    ]
+    assert len(makers) == 5
+    assert [name for name in makers if f"| `{name}(" not in page] == []
 
 
 @given(texts=TEXTS, keep=st.booleans())
