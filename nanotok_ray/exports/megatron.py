@@ -73,7 +73,7 @@ class Megatron(Layout):
 
     def write(self, unit: Unit, target: Target) -> WrittenUnit:
         """Link or join ids and indexes; write the labels if masks exist."""
-        if not unit.tokens:
+        if not unit.has_tokens:
             left_out = {"no tokens in the whole dataset": unit.documents}
             return WrittenUnit(documents=0, tokens=0, left_out=left_out)
         text, label = f"{_stem(unit)}{_TEXT}", f"{_stem(unit)}{_LABEL}"
@@ -94,7 +94,7 @@ class Megatron(Layout):
 
     def expected(self, unit: Unit) -> Iterator[Document]:
         """Yield the documents of a unit; nothing if the unit has no tokens."""
-        for batch in unit.batches() if unit.tokens else ():
+        for batch in unit.batches() if unit.has_tokens else ():
             yield from batch.documents()
 
     def read(self, exported: ExportedUnit, folder: Folder) -> Iterator[Document]:

@@ -138,6 +138,11 @@ class OrderedUnit(Unit):
         return sum(int(lengths.sum()) for lengths in self._lengths)
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether any of its documents has a token; no further section is read."""
+        return any(len(self._section(section).ids) for section in self.sections)
+
+    @property
     def num_bytes(self) -> int:
         """Approximate bytes of all sections."""
         return sum(section.num_bytes for section in self.sections)

@@ -61,6 +61,11 @@ class Unit:
         return sum(shard.tokens for shard in self.shards)
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether any of its documents has a token."""
+        return self.tokens > 0
+
+    @property
     def num_bytes(self) -> int:
         """Bytes of all files of its shards."""
         return sum(shard.num_bytes for shard in self.shards)
