@@ -94,10 +94,13 @@ def test_a_failed_job_has_its_own_exit_code_and_an_id_runs_once(head, demo):
     code, reported, err = submit(head, demo, *arguments)
     assert code == 2
     assert (reported["status"], reported["job_status"]) == ("failed", "FAILED")
-    assert "/nowhere/at/all matches no file" in reported["summary"]["error"]
+    assert (reported["exit_code"], "already_ran" in reported) == (2, False)
+    assert reported["error"] == reported["summary"]["error"]
+    assert "/nowhere/at/all matches no file" in reported["error"]
     assert "/nowhere/at/all matches no file" in err
+    assert "pass another --submission-id" in err
     code, again, err = submit(head, demo, *arguments)
-    assert (code, again) == (2, reported)
+    assert (code, again) == (2, {**reported, "already_ran": True})
     assert "has already run" in err
 
 
