@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nanotok_ray.formats.codec import Finite, Number, Numbers, Sha256, omitted
-from nanotok_ray.formats.records import Export, Totals
+from nanotok_ray.formats.export_records import Export
+from nanotok_ray.formats.records import Totals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
