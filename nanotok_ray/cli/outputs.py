@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from nanotok_ray.exports import Layout
     from nanotok_ray.formats import Export, MixedSource
+    from nanotok_ray.job.exporting import ExportResult
 
 
 @command(
@@ -393,37 +394,37 @@ def export(arguments: Arguments) -> int:
 
     Shards are exported in threads of this process, unless --cpus, --address or --local is passed.
     """
+    from nanotok_ray.formats import file_values
+
+    results = [_exported(layout, arguments) for layout in _layouts(arguments)]
+    values = [
+        {"output": result.folder, "units_done": result.units_done, **file_values(result.export)}
+        for result in results
+    ]
+    arguments.console.result({"status": "done", "exports": values})
+    return 0
+
+
+def _exported(layout: "Layout", arguments: Arguments) -> "ExportResult":
+    """Export one layout, and print what was written."""
     from nanotok_ray.api import export as export_layout
     from nanotok_ray.exports import format_options
-    from nanotok_ray.formats import file_values
-    from nanotok_ray.storage import Folder
 
-    layouts = _layouts(arguments)
-    out, results = Folder(output_of(arguments.location)), []
-    for layout in layouts:
-        with arguments.console.progress() as on_event:
-            result = export_layout(
-                out,
-                layout,
-                folder=None if arguments.target is None else Folder(arguments.target),
-                executor="local" if arguments.local else None,
-                address=arguments.address,
-                cpus=arguments.cpus,
-                on_event=on_event,
-            )
-        title = f"{format_options(layout)}: {result.folder}"
-        arguments.console.text(
-            title + (" (nothing to do)" if result.unchanged else ""), *_export_lines(result.export)
+    with arguments.console.progress() as on_event:
+        result = export_layout(
+            output_of(arguments.location),
+            layout,
+            folder=arguments.target,
+            executor="local" if arguments.local else None,
+            address=arguments.address,
+            cpus=arguments.cpus,
+            on_event=on_event,
         )
-        results.append(
-            {
-                "output": result.folder,
-                "units_done": result.units_done,
-                **file_values(result.export),
-            }
-        )
-    arguments.console.result({"status": "done", "exports": results})
-    return 0
+    title = f"{format_options(layout)}: {result.folder}"
+    arguments.console.text(
+        title + (" (nothing to do)" if result.unchanged else ""), *_export_lines(result.export)
+    )
+    return result
 
 
 def _layouts(arguments: Arguments) -> "list[Layout]":

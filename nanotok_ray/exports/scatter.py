@@ -105,7 +105,7 @@ class ScatterWork:
     """The index of the first document among those of all train shards."""
     sections: Sections
     suffixes: frozenset[str]
-    """The suffixes of the files of the ordered shards."""
+    """The suffixes of the native files whose content the ordered documents have."""
     folder: str
     """URL of the folder of the scatter files."""
     order_key: str
@@ -118,7 +118,7 @@ class ScatterWork:
     @property
     def key(self) -> str:
         """The sha256 of all values on which the scatter file depends."""
-        shards = [[shard.name, shard.record_sha256] for shard in self.unit.shards]
+        shards = [list(part) for part in self.unit.parts]
         return key_of(
             {
                 "order": self.order_key,

@@ -22,7 +22,7 @@ class ExportRecord(ResultRecord):
     FORMAT: ClassVar[str] = "nanotok-export-record 1"
 
     shards: tuple[str, ...]
-    """The names of the native shards."""
+    """The names of the native shards, or of the sections of an order."""
     documents: Number
     tokens: Number
     left_out: Numbers

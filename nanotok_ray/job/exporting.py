@@ -1,5 +1,6 @@
 """The export stage, in threads or as tasks, and the verification of exports."""
 
+import secrets
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -438,7 +439,8 @@ def verify_export(folder: Folder, out: Folder, runtime: Runtime) -> tuple[Export
         return export, [
             f"{folder.url} is not an export of the current output {out.url}: export again"
         ]
-    ordering = _ordering(corpus, shards, layout, folder, export, files_in=SCATTERED_TO_VERIFY)
+    own = f"{SCATTERED_TO_VERIFY}/{secrets.token_hex(4)}"  # another verification can run meanwhile
+    ordering = _ordering(corpus, shards, layout, folder, export, files_in=own)
     try:
         with runtime.session():
             if ordering is not None:
@@ -447,7 +449,7 @@ def verify_export(folder: Folder, out: Folder, runtime: Runtime) -> tuple[Export
             tasks = [replace(_task(work), work=check_unit, shared=()) for work in works]
             checks = run_checks(CHECK_STAGE, tasks, runtime, fatal=(NanotokError,))
     finally:
-        folder.remove_below(f"{SCATTERED_TO_VERIFY}/")
+        folder.remove_below(f"{own}/")
     joint = (file_problem(folder, file) for file in export.joint_files)
     listed = [problem for check in checks for problem in check.result]
     return export, listed + list(filter(None, joint))

@@ -233,14 +233,7 @@ def decide(
     Raises:
         NanotokError: The error that the job itself would raise before it starts.
     """
-    if command == "prepare":
-        check_special_tokens(recipe, None)
-        layouts_of(recipe)
-    if command == "train" and recipe.tokenizer.path is not None:
-        raise RecipeError(
-            f"tokenizer.path = {recipe.tokenizer.path!r} names an existing tokenizer, so there is "
-            "nothing to learn; use `nanotok prepare` or `nanotok tokenize`, or remove the key"
-        )
+    _check_command(recipe, command)
     out = Folder(recipe.output.path)
     frozen = frozen_bytes(out)
     plan = plan_for(recipe, out, resplit=resplit, on_event=on_event)
@@ -279,6 +272,18 @@ def decide(
         exports=() if output is None else tuple(exportings(recipe, out)),
     )
     return replace(announced, notes=tuple(_notes(announced)))
+
+
+def _check_command(recipe: Recipe, command: str) -> None:
+    """Refuse what a command cannot do with a recipe, before anything is read."""
+    if command == "prepare":
+        check_special_tokens(recipe, None)
+        layouts_of(recipe)
+    if command == "train" and recipe.tokenizer.path is not None:
+        raise RecipeError(
+            f"tokenizer.path = {recipe.tokenizer.path!r} names an existing tokenizer, so there is "
+            "nothing to learn; use `nanotok prepare` or `nanotok tokenize`, or remove the key"
+        )
 
 
 def _conversations(

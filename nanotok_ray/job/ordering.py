@@ -68,8 +68,7 @@ class Ordering:
     shards: Shards
     """All train shards of the output."""
     stored_shards: Sequence[StoredShard]
-    """The same shards."""
-    mixture: Mixture
+    """The same shards, as the output describes them."""
     section_documents: int
     """The number of documents of each section but the last."""
     files: ScatterFiles
@@ -120,7 +119,6 @@ class Ordering:
             order=order,
             shards=opened,
             stored_shards=stored,
-            mixture=mixture,
             section_documents=documents,
             files=ScatterFiles(
                 mixture=mixture,
@@ -141,7 +139,7 @@ class Ordering:
         if self.end is None:
             return []
         ends, last = self._sections(self.end.sections).ends, self.end.sections - 1
-        size = self.corpus.item_bytes * _tokens_per_document(self.shards, self.mixture)
+        size = self.corpus.item_bytes * _tokens_per_document(self.shards, self.files.mixture)
         sections = [
             Section(
                 number=number,
@@ -196,7 +194,7 @@ class Ordering:
 
     def _sections(self, number: int) -> Sections:
         return Sections.of(
-            self.mixture,
+            self.files.mixture,
             number=number,
             documents=self.section_documents,
             end=len(self.shards) if self.order.tokens is None else None,
@@ -205,7 +203,7 @@ class Ordering:
     def _expected_sections(self) -> int:
         """Return a number of sections that has the tokens of the order, in all likelihood."""
         assert self.order.tokens is not None
-        per_section = self.section_documents * _tokens_per_document(self.shards, self.mixture)
+        per_section = self.section_documents * _tokens_per_document(self.shards, self.files.mixture)
         expected = int(self.order.tokens / per_section * _MARGIN) + 2
         if self.order.weights is None and self.order.tokens <= self.shards.num_tokens:
             return min(expected, -(-len(self.shards) // self.section_documents))
